@@ -1,0 +1,5 @@
+"""The one exception for mistakes in an input: what was given, what is expected, the remedy."""
+
+
+class LexergyError(ValueError):
+    """A mistake that the user can mend; the command line prints it without a traceback."""

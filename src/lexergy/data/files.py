@@ -1,0 +1,114 @@
+"""Writes that happen wholly or not at all, and the hash that names a configuration."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# A process id alone would not do: containers give the same one again to the process that resumes the work.
+PROCESS_TOKEN = uuid.uuid4().hex[:8]
+PARTIAL_NAME = re.compile(r".*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{8}\.partial")
+
+
+@contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a name beside `path` to write a file or a folder at; it takes `path`'s place when the block ends.
+
+    When the block fails (a full disk, Ctrl-C), what it wrote is removed and `path` is as it was. A killed
+    process leaves only a `.partial`, see `remove_partials`.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = f"{os.getpid()}-{PROCESS_TOKEN}-{uuid.uuid4().hex[:8]}"
+    partial = path.parent / f".{path.name}.{writer}.partial"
+    try:
+        yield partial
+        _flush(partial)
+        _replace(partial, path)
+        _flush_entry(path.parent)
+    finally:
+        _remove(partial)
+
+
+def atomic_write_bytes(path: str | Path, content: bytes) -> None:
+    """Write `content` to `path` wholly or not at all."""
+    with atomic_path(path) as partial:
+        partial.write_bytes(content)
+
+
+def atomic_write_text(path: str | Path, text: str) -> None:
+    """Write `text` to `path` as UTF-8 wholly or not at all."""
+    atomic_write_bytes(path, text.encode("utf-8"))
+
+
+def atomic_write_json(path: str | Path, value: Any) -> None:
+    """Write `value` to `path` as indented JSON wholly or not at all."""
+    atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def remove_partials(folder: str | Path) -> None:
+    """Remove what killed processes left half-written in `folder`; a living writer's work is left alone."""
+    for path in Path(folder).glob(".*.partial"):
+        match = PARTIAL_NAME.fullmatch(path.name)
+        if match and not _is_alive(int(match[1]), match[2]):
+            _remove(path)
+
+
+def canonical_json(value: Any) -> str:
+    """The JSON text that equal values share, whatever the order of their keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def hash_of(value: Any) -> str:
+    """16 hexadecimal digits that name a JSON-able value."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8")).hexdigest()[:16]
+
+
+def _replace(partial: Path, path: Path) -> None:
+    """Move `partial` to `path`; a folder cannot replace a full one, so the old one steps aside first."""
+    if not (partial.is_dir() and path.is_dir()):
+        os.replace(partial, path)
+        return
+    old = partial.with_name(f".old{partial.name}")
+    os.rename(path, old)
+    os.rename(partial, path)
+    _remove(old)
+
+
+def _flush(path: Path) -> None:
+    """Force a file, or a folder and all below it, to the disk."""
+    for entry in [*path.rglob("*"), path] if path.is_dir() else [path]:
+        _flush_entry(entry)
+
+
+def _flush_entry(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_alive(process_id: int, token: str) -> bool:
+    if process_id == os.getpid():
+        return token == PROCESS_TOKEN
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

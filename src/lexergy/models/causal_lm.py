@@ -1,0 +1,358 @@
+"""A frozen causal language model as a distribution: sample continuations, score them, read its states."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from lexergy.core.decoding import Decoding
+from lexergy.errors import LexergyError
+from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
+from lexergy.models.shared_prefix import Continuations, SharedPrefix, prefill
+from lexergy.models.loading import load_causal_lm
+from lexergy.models.state_features import StateFeatures
+
+_REFERENCE = "lexergy_lm.json"
+_NEVER = -1e9  # a logit of probability zero that still multiplies by zero without becoming NaN
+_SCORING_BYTES = 2**28  # logits held at once while scoring
+
+
+class _Prefilled(NamedTuple):
+    key: tuple[Any, ...]
+    logits: Tensor  # (B, V), of the token after the prefix
+    shared: SharedPrefix
+
+
+class CausalLM:
+    """Any Hugging Face causal LM, frozen, without its forbidden tokens.
+
+    `forbidden_tokens` have probability zero in sampling and scoring alike (for instance chat markers);
+    `start_token` is put before each prefix for models that need one (their BOS).
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        *,
+        forbidden_tokens: Sequence[int] = (),
+        start_token: int | None = None,
+        source: str | None = None,
+    ) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.tokenizer = tokenizer
+        self.forbidden_tokens = tuple(sorted(forbidden_tokens))
+        self.start_token = start_token
+        self.source = source or model.name_or_path or None
+        self._can_share: bool | None = None
+        self._prefilled: _Prefilled | None = None
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        dtype: str = "float32",
+        forbidden_tokens: Sequence[int] | None = None,
+        start_token: int | None = None,
+    ) -> "CausalLM":
+        """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run."""
+        reference = _read_reference(Path(source))
+        if reference is not None:
+            source = reference["source"]
+            forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
+            start_token = reference["start_token"] if start_token is None else start_token
+        loaded = load_causal_lm(str(source), dtype=dtype)
+        return cls(
+            loaded.model,
+            loaded.tokenizer,
+            forbidden_tokens=forbidden_tokens or (),
+            start_token=start_token,
+            source=str(source),
+        )
+
+    def save_reference(self, folder: Path) -> None:
+        """Write the few lines from which `from_pretrained(folder)` finds this model again."""
+        record = {
+            "source": self.source,
+            "forbidden_tokens": list(self.forbidden_tokens),
+            "start_token": self.start_token,
+        }
+        (Path(folder) / _REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.get_output_embeddings().weight.shape[0]
+
+    @property
+    def hidden_size(self) -> int:
+        return self.model.config.get_text_config().hidden_size
+
+    @property
+    def num_layers(self) -> int:
+        return self.model.config.get_text_config().num_hidden_layers
+
+    @property
+    def max_length(self) -> int | None:
+        """The most tokens the model reads, its start token apart."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return limit if limit is None or self.start_token is None else limit - 1
+
+    @property
+    def special_tokens(self) -> tuple[int, ...]:
+        """Ids of the tokenizer's control tokens, those that plain text never contains."""
+        if self.tokenizer is None:
+            return ()
+        return tuple(sorted(i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special))
+
+    def fingerprint(self) -> str:
+        """A hash of configuration and weights, for provenance."""
+        digest = hashlib.sha256(self.model.config.to_json_string(use_diff=True).encode())
+        digest.update(json.dumps([self.forbidden_tokens, self.start_token]).encode())
+        for name, weight in self.model.state_dict().items():
+            digest.update(f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode())
+        return digest.hexdigest()[:16]
+
+    def encode(self, text: str) -> Tensor:
+        """Token ids (P,) of a text, without special tokens."""
+        ids = self._need_tokenizer()(text, add_special_tokens=False)["input_ids"]
+        return torch.tensor(ids, dtype=torch.long, device=self.device)
+
+    def decode(self, tokens: Tensor) -> list[str]:
+        """The texts of token rows (..., C), flattened to a list."""
+        rows = tokens.reshape(-1, tokens.shape[-1]).tolist()
+        return self._need_tokenizer().batch_decode(rows, clean_up_tokenization_spaces=False)
+
+    @torch.inference_mode()
+    def sample(
+        self,
+        prefix_tokens: Tensor,  # (B, P)
+        *,
+        num_samples: int,
+        max_new_tokens: int,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float = 1.0,
+        seed: int = 0,
+        stop_token: int | None = None,
+        prefix_ids: Sequence[int] | None = None,
+        first_sample: int = 0,
+        rows_per_batch: int = 256,
+        features: StateFeatures | None = None,
+    ) -> Samples:
+        """Draw K = `num_samples` continuations of each prefix, with their log-probabilities.
+
+        The random numbers of a sample depend on the seed, its prefix's id (by default its row), its number
+        (counted from `first_sample`) and the position, so `rows_per_batch` changes speed, never results.
+        A sample has exactly `max_new_tokens` tokens, or ends at `stop_token` where one is given.
+        """
+        decoding = Decoding(temperature, top_k, top_p)
+        prefix_tokens = self._check_prefix(prefix_tokens, max_new_tokens)
+        for name, value in (("num_samples", num_samples), ("max_new_tokens", max_new_tokens)):
+            if value < 1:
+                raise LexergyError(f"`{name}` is {value}; expected at least 1.")
+        if features is not None:
+            features.check(self.num_layers)
+        streams = list(range(len(prefix_tokens)) if prefix_ids is None else prefix_ids)
+        prefixes = max(1, rows_per_batch // num_samples)
+        groups = []
+        for start in range(0, len(prefix_tokens), prefixes):
+            group = slice(start, start + prefixes)
+            chunks = [
+                sample_batch(
+                    self,
+                    prefix_tokens[group],
+                    streams[group],
+                    first_sample + done,
+                    min(rows_per_batch, num_samples - done),
+                    max_new_tokens,
+                    decoding,
+                    seed,
+                    stop_token,
+                    features,
+                )
+                for done in range(0, num_samples, rows_per_batch)
+            ]
+            groups.append(_join(chunks, 1))
+        return _join(groups, 0)
+
+    def sample_chunks(self, prefix_tokens: Tensor, *, num_samples: int, chunk_size: int, **kwargs: Any) -> Iterator[Samples]:
+        """The same samples as `sample`, a slice of at most `chunk_size` per prefix at a time."""
+        first = kwargs.pop("first_sample", 0)
+        for done in range(0, num_samples, chunk_size):
+            count = min(chunk_size, num_samples - done)
+            yield self.sample(prefix_tokens, num_samples=count, first_sample=first + done, **kwargs)
+
+    def log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
+        """log p_LM(continuation | prefix) of rows (B, L), summed over the continuation: (B,) float64."""
+        return self.token_log_prob(tokens, prefix_length=prefix_length).sum(-1)
+
+    @torch.inference_mode()
+    def token_log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
+        """log p_LM(x_t | x_<t) of each continuation token of rows (B, L): (B, C) float64."""
+        tokens = self._check_rows(tokens, prefix_length)
+        scored = []
+        for rows in tokens.split(self._scoring_rows(tokens.shape[1] - prefix_length)):
+            logits, _ = self._continuation_logits(rows, prefix_length)
+            picked = logits.double().log_softmax(-1).gather(-1, rows[:, prefix_length:, None])
+            scored.append(picked.squeeze(-1))
+        return torch.cat(scored)
+
+    @torch.inference_mode()
+    def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
+        """The law of the next token, (B, V), -inf for forbidden tokens."""
+        prefix_tokens = self._check_prefix(prefix_tokens, 0)
+        log_probs = self.forbid(self._prefill(prefix_tokens).logits.double()).log_softmax(-1)
+        return log_probs.index_fill(-1, self._forbidden_index(), -torch.inf)
+
+    @torch.inference_mode()
+    def state_features(self, tokens: Tensor, *, prefix_length: int, features: StateFeatures) -> Tensor:
+        """What the sampler would have handed on, had it drawn the continuations of rows (B, L): (B, F)."""
+        features.check(self.num_layers)
+        tokens = self._check_rows(tokens, prefix_length)
+        length = tokens.shape[1] - prefix_length
+        pooled = []
+        for rows in tokens.split(self._scoring_rows(length)):
+            logits, hidden_states = self._continuation_logits(rows, prefix_length, with_states=True)
+            pool = PooledStates(features, len(rows), length, self.hidden_size)
+            for step in range(length):
+                pool.add_statistics(step, logits[:, step], rows[:, prefix_length + step])
+            pool.add_states(hidden_states, torch.ones(len(rows), length))
+            pooled.append(pool.pooled(torch.full((len(rows),), length)))
+        return torch.cat(pooled)
+
+    def continuations(self, prefix: Tensor, num_samples: int, max_length: int) -> tuple[Tensor, Continuations | RepeatedPrefix]:
+        """The logits (B, V) after each prefix, and K rows per prefix that can be fed further tokens."""
+        prefilled = self._prefill(prefix)
+        if self._shares_prefix(prefix.shape[1] + max_length):
+            return prefilled.logits, Continuations(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
+        return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
+
+    def forbid(self, logits: Tensor, allowed: int | None = None) -> Tensor:
+        """Logits (..., V) in which the forbidden tokens, but for one that may be `allowed`, cannot be drawn."""
+        index = self._forbidden_index(allowed)
+        return logits.index_fill(-1, index, _NEVER) if len(index) else logits
+
+    def _forbidden_index(self, allowed: int | None = None) -> Tensor:
+        ids = [token for token in self.forbidden_tokens if token != allowed]
+        return torch.tensor(ids, dtype=torch.long, device=self.device)
+
+    def _continuation_logits(
+        self, rows: Tensor, prefix_length: int, with_states: bool = False
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Logits (B, C, V) that predict each continuation token; with states, those of the tokens themselves."""
+        length = rows.shape[1] - prefix_length
+        if not self._shares_prefix(rows.shape[1]):
+            output = self.model(input_ids=self._with_start(rows), output_hidden_states=with_states)
+            states = [layer[:, -length:] for layer in output.hidden_states or ()]
+            return self.forbid(output.logits[:, -length - 1 : -1].float()), states
+        # The last token predicts nothing: it is fed only where its own states are wanted.
+        tokens = rows[:, prefix_length:] if with_states else rows[:, prefix_length:-1]
+        first, fed = self.continuations(rows[:, :prefix_length], 1, length)
+        if tokens.shape[1] == 0:
+            return self.forbid(first.unsqueeze(1)), ()
+        output = fed.feed(tokens, output_hidden_states=with_states)
+        logits = torch.cat((first.unsqueeze(1), output.logits[:, : length - 1].float()), 1)
+        return self.forbid(logits), output.hidden_states or ()
+
+    def _prefill(self, prefix: Tensor) -> _Prefilled:
+        """Run the prefixes once; the last ones run are remembered, since they are often continued again."""
+        # Training the weights in place raises their version, and so forgets what was computed with them.
+        key = (prefix.shape, sum(weight._version for weight in self.model.parameters()))
+        known = self._prefilled
+        if known is None or known.key[:2] != key or not torch.equal(known.key[2], prefix):
+            self._prefilled = None  # frees the old keys and values before new ones are made
+            output, shared = prefill(self.model, self._with_start(prefix), logits_to_keep=1)
+            self._prefilled = known = _Prefilled((*key, prefix), output.logits[:, -1].float(), shared)
+        return known
+
+    def _shares_prefix(self, total_length: int) -> bool:
+        window = getattr(self.model.config.get_text_config(), "sliding_window", None)
+        if window is not None and total_length + (self.start_token is not None) > window:
+            return False
+        if self._can_share is None:
+            self._can_share = _shared_equals_plain(self.model, self.vocab_size)
+        return self._can_share
+
+    def _with_start(self, prefix: Tensor) -> Tensor:
+        if self.start_token is None:
+            return prefix
+        return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
+
+    def _scoring_rows(self, length: int) -> int:
+        return max(1, _SCORING_BYTES // (8 * length * self.vocab_size))
+
+    def _need_tokenizer(self) -> PreTrainedTokenizerBase:
+        if self.tokenizer is None:
+            raise LexergyError("this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer).")
+        return self.tokenizer
+
+    def _check_prefix(self, prefix: Tensor, max_new_tokens: int) -> Tensor:
+        prefix = torch.as_tensor(prefix, device=self.device)
+        if prefix.dim() != 2:
+            raise LexergyError(
+                f"prefix tokens have shape {tuple(prefix.shape)}; expected (prefixes, length); add a dimension with `[None]`."
+            )
+        if prefix.shape[1] == 0 and self.start_token is None:
+            raise LexergyError("the prefix is empty; expected at least one token to continue from.")
+        if self.max_length is not None and prefix.shape[1] + max_new_tokens > self.max_length:
+            raise LexergyError(
+                f"{prefix.shape[1]} prefix and {max_new_tokens} new tokens are more than the {self.max_length} "
+                "the model can read; shorten the prompt or ask for fewer new tokens."
+            )
+        if prefix.numel() and not 0 <= int(prefix.min()) <= int(prefix.max()) < self.vocab_size:
+            raise LexergyError(
+                f"token ids run from {int(prefix.min())} to {int(prefix.max())}; expected 0 .. {self.vocab_size - 1}; "
+                "were they made by another tokenizer?"
+            )
+        return prefix
+
+    def _check_rows(self, tokens: Tensor, prefix_length: int) -> Tensor:
+        tokens = self._check_prefix(tokens, 0)
+        least = 0 if self.start_token is not None else 1
+        if not least <= prefix_length < tokens.shape[1]:
+            raise LexergyError(
+                f"`prefix_length` is {prefix_length}; expected {least} .. {tokens.shape[1] - 1} for rows of "
+                f"{tokens.shape[1]} tokens."
+            )
+        return tokens
+
+
+def _read_reference(folder: Path) -> dict[str, Any] | None:
+    path = folder / _REFERENCE
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _join(parts: list[Samples], dim: int) -> Samples:
+    if len(parts) == 1:
+        return parts[0]
+    tokens, log_prob, lengths = (torch.cat([part[i] for part in parts], dim) for i in range(3))
+    with_features = parts[0].features is not None
+    return Samples(
+        tokens, log_prob, lengths, torch.cat([part.features for part in parts], dim) if with_features else None
+    )
+
+
+def _shared_equals_plain(model: PreTrainedModel, vocab_size: int) -> bool:
+    """Whether the model's attention can be split: tried once, on a few tokens, against the plain forward pass."""
+    if not model._can_set_attn_implementation():
+        return False
+    tokens = torch.arange(12, device=model.device).view(2, 6) * 7919 % vocab_size
+    plain = model(input_ids=tokens).logits[:, 4:].float()
+    try:
+        _, shared = prefill(model, tokens[:, :3])
+        split = Continuations(model, shared, 2, 3)
+        split.feed(tokens[:, 3:5])
+        logits = split.feed(tokens[:, 5:]).logits.float()
+    except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
+        return False
+    return torch.allclose(logits, plain[:, 1:], atol=1e-2, rtol=1e-2)

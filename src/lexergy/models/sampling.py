@@ -1,0 +1,116 @@
+"""Drawing many continuations of each prefix, each with its log-probability under the law it was drawn from."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import ModelOutput
+
+from lexergy.core.decoding import Decoding, draw
+from lexergy.core.random import uniforms
+from lexergy.models.state_features import StateFeatures, pool_statistics, token_statistics
+
+if TYPE_CHECKING:
+    from lexergy.models.causal_lm import CausalLM
+
+
+class Samples(NamedTuple):
+    tokens: Tensor  # (B, K, C); after a stop token, padded with it
+    log_prob: Tensor  # (B, K) float64, under exactly the law they were drawn from
+    lengths: Tensor  # (B, K), the stop token included
+    features: Tensor | None  # (B, K, F), when asked for
+
+
+class RepeatedPrefix:
+    """Continuations of a model whose attention cannot share a prefix: each row carries its own copy."""
+
+    def __init__(self, model: PreTrainedModel, prefix: Tensor, num_samples: int) -> None:
+        self.model = model
+        output = model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
+        # Recurrent models call their memory `cache_params`.
+        name = "cache_params" if "cache_params" in output else "past_key_values"
+        self._past = {name: output[name]}
+
+    def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> ModelOutput:
+        return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
+
+
+class PooledStates:
+    """Running sums of hidden states and token statistics over the tokens of R continuations."""
+
+    def __init__(self, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int) -> None:
+        self.layers = features.layers
+        self.statistics = torch.zeros(num_rows, max_length, 4)
+        self.states = torch.zeros(num_rows, len(features.layers), hidden_size)
+
+    def add_statistics(self, step: int, logits: Tensor, tokens: Tensor) -> None:
+        self.statistics[:, step] = token_statistics(logits, tokens)
+
+    def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
+        """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
+        for place, layer in enumerate(self.layers):
+            self.states[:, place] += (hidden_states[layer].float() * inside.unsqueeze(-1)).sum(1)
+
+    def pooled(self, lengths: Tensor) -> Tensor:
+        """(R, F): means over each continuation, layers first, then the statistics."""
+        means = self.states / lengths.view(-1, 1, 1)
+        return torch.cat((means.flatten(1), pool_statistics(self.statistics, lengths)), -1)
+
+
+def sample_batch(
+    lm: "CausalLM",
+    prefix: Tensor,  # (B, P)
+    streams: Sequence[int],
+    first_sample: int,
+    num_samples: int,
+    max_new_tokens: int,
+    decoding: Decoding,
+    seed: int,
+    stop_token: int | None,
+    features: StateFeatures | None,
+) -> Samples:
+    """All K samples of all B prefixes as one batch of R = B * K rows."""
+    num_rows = len(prefix) * num_samples
+    first_logits, rows = lm.continuations(prefix, num_samples, max_new_tokens)
+    logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
+    tokens = torch.full((num_rows, max_new_tokens), stop_token or 0, device=prefix.device)
+    log_prob = torch.zeros(num_rows, dtype=torch.float64, device=prefix.device)
+    lengths = torch.full((num_rows,), max_new_tokens, device=prefix.device)
+    alive = torch.ones(num_rows, dtype=torch.bool, device=prefix.device)
+    pool = None if features is None else PooledStates(features, num_rows, max_new_tokens, lm.hidden_size)
+    for step in range(max_new_tokens):
+        logits = lm.forbid(logits, allowed=stop_token)
+        numbers = uniforms(seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
+        drawn = draw(logits, numbers, decoding)
+        chosen = torch.where(alive, drawn.tokens, stop_token or 0)
+        tokens[:, step] = chosen
+        log_prob += drawn.log_prob.masked_fill(~alive, 0)
+        if pool is not None:
+            pool.add_statistics(step, logits, chosen)
+        counted = alive
+        if stop_token is not None:
+            ended = alive & (chosen == stop_token)
+            lengths[ended] = step + 1
+            alive = alive & ~ended
+        last = step == max_new_tokens - 1 or not alive.any()
+        if last and pool is None:
+            break
+        output = rows.feed(
+            chosen.unsqueeze(-1),
+            model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
+            output_hidden_states=pool is not None,
+        )
+        if pool is not None:
+            pool.add_states(output.hidden_states, counted.unsqueeze(-1))
+        if last:
+            break
+        logits = output.logits[:, -1].float()
+    shape = (len(prefix), num_samples)
+    return Samples(
+        tokens.view(*shape, -1),
+        log_prob.view(shape),
+        lengths.view(shape),
+        None if pool is None else pool.pooled(lengths).view(*shape, -1),
+    )

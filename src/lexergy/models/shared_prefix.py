@@ -1,0 +1,206 @@
+"""Many continuations of one prefix: the prefix is run once and its keys and values are kept once.
+
+Each continuation keeps only the keys and values of its own tokens. Attention over the shared prefix is one
+matrix product for all continuations, attention over a continuation's own tokens a small one for each; both
+sets of scores go through one softmax, so the result is that of the whole sequence.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, Cache, DynamicCache, PreTrainedModel
+from transformers.cache_utils import CacheLayerMixin
+from transformers.modeling_outputs import ModelOutput
+from transformers.pytorch_utils import Conv1D
+
+_ATTENTION = "lexergy_shared_prefix"
+
+
+class SharedPrefix(NamedTuple):
+    """Keys and values of B prefixes, one pair of (B, heads, P, head width) per layer."""
+
+    keys: list[Tensor]
+    values: list[Tensor]
+
+    @property
+    def length(self) -> int:
+        return self.keys[0].shape[2]
+
+    @property
+    def num_prefixes(self) -> int:
+        return self.keys[0].shape[0]
+
+
+def prefill(model: PreTrainedModel, prefix: Tensor, **kwargs: Any) -> tuple[ModelOutput, SharedPrefix]:
+    """Run the prefixes (B, P) through the model once; its output, and their keys and values."""
+    cache = DynamicCache()
+    with column_major_linears(model):
+        output = model(input_ids=prefix, past_key_values=cache, use_cache=True, **kwargs)
+    return output, SharedPrefix([layer.keys for layer in cache.layers], [layer.values for layer in cache.layers])
+
+
+class Continuations:
+    """R = B * K continuations, K for each of B shared prefixes in turn, fed a few tokens at a time."""
+
+    def __init__(self, model: PreTrainedModel, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
+        self.model = model
+        self.prefix = prefix
+        self._cache = _OwnCache(len(prefix.keys), prefix.length, max_length)
+        self._num_rows = num_rows
+        self._length = 0
+
+    def feed(self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any) -> ModelOutput:
+        """Feed the next tokens (R, T) (or `inputs_embeds`) of each continuation; the model's output on them."""
+        model = model or self.model
+        fed = tokens if tokens is not None else kwargs["inputs_embeds"]
+        start = self.prefix.length + self._length
+        positions = torch.arange(start, start + fed.shape[1], device=fed.device).expand(self._num_rows, -1)
+        with _shared_prefix_attention(model), column_major_linears(model):
+            output = model(
+                input_ids=tokens,
+                position_ids=positions,
+                past_key_values=self._cache,
+                use_cache=True,
+                shared_prefix=self.prefix,
+                **kwargs,
+            )
+        self._length += fed.shape[1]
+        return output
+
+
+class _OwnLayer(CacheLayerMixin):
+    """Keys and values of the continuations' own tokens in one layer, in memory set aside once."""
+
+    def __init__(self, prefix_length: int, max_length: int) -> None:
+        super().__init__()
+        self.prefix_length = prefix_length
+        self.max_length = max_length
+        self.length = 0
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        rows, heads, _, width = key_states.shape
+        self.keys = key_states.new_empty(rows, heads, self.max_length, width)
+        self.values = value_states.new_empty(rows, heads, self.max_length, value_states.shape[-1])
+        self.is_initialized = True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        end = self.length + key_states.shape[2]
+        self.keys[:, :, self.length : end] = key_states
+        self.values[:, :, self.length : end] = value_states
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def get_seq_length(self) -> int:
+        return self.prefix_length + self.length
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    def get_max_length(self) -> int:
+        return self.max_length
+
+
+class _OwnCache(Cache):
+    def __init__(self, num_layers: int, prefix_length: int, max_length: int) -> None:
+        super().__init__(layers=[_OwnLayer(prefix_length, max_length) for _ in range(num_layers)])
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,  # (R, H, T, d)
+    key: Tensor,  # (R, Hkv, S, d), the continuation's own, the T new ones last
+    value: Tensor,  # (R, Hkv, S, d)
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    shared_prefix: SharedPrefix | None = None,
+    softcap: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """softmax([q K_prefix^T, q K_own^T]) [V_prefix; V_own], causal within the continuation."""
+    assert shared_prefix is not None
+    prefix_key, prefix_value = shared_prefix.keys[module.layer_idx], shared_prefix.values[module.layer_idx]
+    rows, num_heads, num_new, width = query.shape
+    num_prefixes, kv_heads, prefix_length, _ = prefix_key.shape
+    num_own = key.shape[2]
+    samples, group = rows // num_prefixes, num_heads // kv_heads
+    query = query.reshape(rows, kv_heads, group * num_new, width)
+    query = query * (scaling if scaling is not None else width**-0.5)
+
+    stacked = query.view(num_prefixes, samples, kv_heads, -1, width).transpose(1, 2)
+    stacked = stacked.reshape(num_prefixes, kv_heads, -1, width)  # (B, Hkv, K G T, d)
+    on_prefix = stacked @ prefix_key.transpose(-1, -2)  # (B, Hkv, K G T, P)
+    on_prefix = on_prefix.view(num_prefixes, kv_heads, samples, -1, prefix_length).transpose(1, 2)
+    on_prefix = on_prefix.reshape(rows, kv_heads, -1, prefix_length)
+    on_own = query @ key.transpose(-1, -2)  # (R, Hkv, G T, S)
+    scores = torch.cat((on_prefix, on_own), -1)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
+    if num_new > 1:
+        future = torch.ones(num_new, num_own, dtype=torch.bool, device=query.device).triu(num_own - num_new + 1)
+        scores[..., prefix_length:].masked_fill_(future.repeat(group, 1), -torch.inf)
+    probs = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+
+    own = probs[..., prefix_length:] @ value  # (R, Hkv, G T, d)
+    stacked = probs[..., :prefix_length].view(num_prefixes, samples, kv_heads, -1, prefix_length).transpose(1, 2)
+    stacked = stacked.reshape(num_prefixes, kv_heads, -1, prefix_length) @ prefix_value  # (B, Hkv, K G T, d)
+    shared = stacked.view(num_prefixes, kv_heads, samples, -1, width).transpose(1, 2).reshape(own.shape)
+    output = (own + shared).view(rows, num_heads, num_new, width)
+    return output.transpose(1, 2), None
+
+
+AttentionInterface.register(_ATTENTION, _attend)
+
+
+@contextmanager
+def _shared_prefix_attention(model: PreTrainedModel) -> Iterator[None]:
+    usual = model.config._attn_implementation
+    model.set_attn_implementation(_ATTENTION)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(usual)
+
+
+@contextmanager
+def column_major_linears(model: nn.Module) -> Iterator[None]:
+    """Let linear layers compute `(W x^T)^T` instead of `x W^T`: the same numbers, a third faster on a CPU.
+
+    With a few hundred rows, fp32 matrix products with the large factor on the left come near the machine's
+    full rate; the usual order does not (benchmarks/matrix_products.py).
+    """
+    layers = [] if torch.is_grad_enabled() else _cpu_linears(model)
+    for layer in layers:
+        layer.forward = _ColumnMajor(layer)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _cpu_linears(model: nn.Module) -> list[nn.Module]:
+    return [
+        layer
+        for layer in model.modules()
+        if type(layer) in (nn.Linear, Conv1D) and layer.weight.device.type == "cpu" and "forward" not in vars(layer)
+    ]
+
+
+class _ColumnMajor:
+    def __init__(self, layer: nn.Module) -> None:
+        # Conv1D keeps its weight as (in, out), nn.Linear as (out, in).
+        self.weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
+        self.bias = None if layer.bias is None else layer.bias.unsqueeze(-1)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        columns = states.reshape(-1, states.shape[-1]).t()  # (in, rows)
+        if self.bias is None:
+            product = self.weight @ columns
+        else:
+            product = torch.addmm(self.bias, self.weight, columns)
+        return product.t().view(*states.shape[:-1], -1)

@@ -1,0 +1,87 @@
+"""What an energy on the frozen LM's own states reads: pooled hidden states and likelihood statistics.
+
+These exist already when a sample is drawn, so the sampler hands them on for next to nothing.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lexergy.errors import LexergyError
+
+STATISTICS = (
+    "mean log-probability",
+    "deviation of log-probability",
+    "lowest log-probability",
+    "mean entropy",
+    "deviation of entropy",
+    "mean log-rank",
+    "share of most likely tokens",
+    "curvature",
+)
+
+
+@dataclass(frozen=True)
+class StateFeatures:
+    """Hidden states of these layers, mean-pooled over the continuation, and the likelihood statistics.
+
+    Layers count as in `hidden_states`: 0 is the embeddings, `num_layers` the last.
+    """
+
+    layers: tuple[int, ...]
+
+    def size(self, hidden_size: int) -> int:
+        return len(self.layers) * hidden_size + len(STATISTICS)
+
+    def check(self, num_layers: int) -> None:
+        wrong = [layer for layer in self.layers if not 0 <= layer <= num_layers]
+        if wrong or not self.layers:
+            raise LexergyError(
+                f"`layers` is {list(self.layers)}; expected some of 0 .. {num_layers}, as the LM has {num_layers} layers."
+            )
+
+
+def token_statistics(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Of each token under its next-token law: log-probability, entropy, variance of log p, log-rank.
+
+    logits (N, V), tokens (N,) -> (N, 4).
+    """
+    picked = logits.gather(-1, tokens.unsqueeze(-1))  # (N, 1)
+    shifted = logits - logits.amax(-1, keepdim=True)
+    weights = shifted.exp()
+    total = weights.sum(-1)
+    weighted = weights.mul_(shifted)
+    first = weighted.sum(-1) / total  # E[s] of the shifted logits s
+    second = weighted.mul_(shifted).sum(-1) / total  # E[s^2]
+    log_total = total.log()
+    log_prob = shifted.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - log_total
+    rank = (logits > picked).sum(-1)
+    return torch.stack((log_prob, log_total - first, (second - first**2).clamp_min(0), rank.float().log1p()), -1)
+
+
+def pool_statistics(statistics: Tensor, lengths: Tensor) -> Tensor:
+    """The STATISTICS of continuations from their tokens' (R, C, 4), of which the first `lengths` (R,) count."""
+    inside = torch.arange(statistics.shape[1], device=statistics.device) < lengths.unsqueeze(-1)  # (R, C)
+    count = lengths.to(statistics.dtype)
+    log_prob, entropy, variance, log_rank = statistics.masked_fill(~inside.unsqueeze(-1), 0).unbind(-1)
+
+    def mean(values: Tensor) -> Tensor:
+        return values.sum(-1) / count
+
+    def deviation(values: Tensor) -> Tensor:
+        return (mean(values**2) - mean(values) ** 2).clamp_min(0).sqrt()
+
+    # Fast-DetectGPT (Bao et al. 2024): how far the text's log-probability lies from its expectation.
+    curvature = (log_prob + entropy).sum(-1) / (variance.sum(-1) + 1e-6).sqrt()
+    columns = (
+        mean(log_prob),
+        deviation(log_prob),
+        log_prob.amin(-1),
+        mean(entropy),
+        deviation(entropy),
+        mean(log_rank),
+        mean(((log_rank == 0) & inside).to(statistics.dtype)),
+        curvature,
+    )
+    return torch.stack(columns, -1)

@@ -1,0 +1,53 @@
+"""A byte-level BPE tokenizer trained on the user's own text."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+from transformers import PreTrainedTokenizerFast
+
+from lexergy.data.files import atomic_path
+from lexergy.errors import LexergyError
+
+END_OF_TEXT, MASK, PAD = "<|endoftext|>", "<mask>", "<pad>"
+SPECIAL_TOKENS = [END_OF_TEXT, MASK, PAD]
+NUM_BYTES = 256
+
+
+def train_tokenizer(texts: Iterable[str], vocab_size: int, folder: str | Path) -> PreTrainedTokenizerFast:
+    """Train byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), save it to `folder` and return it.
+
+    Tokens 0, 1, 2 are `<|endoftext|>`, `<mask>` and `<pad>`; 256 are the bytes, so any text survives encoding
+    and decoding; the rest are merges. Short texts give fewer merges: `len(tokenizer)` is the true size.
+    """
+    smallest = NUM_BYTES + len(SPECIAL_TOKENS)
+    if vocab_size < smallest:
+        raise LexergyError(
+            f"`vocab_size` is {vocab_size}; expected at least {smallest}: the bytes and the special tokens."
+        )
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return _save(tokenizer, Path(folder))
+
+
+def _save(tokenizer: Tokenizer, folder: Path) -> PreTrainedTokenizerFast:
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END_OF_TEXT,
+        mask_token=MASK,
+        pad_token=PAD,
+        clean_up_tokenization_spaces=False,
+    )
+    with atomic_path(folder) as partial:
+        fast.save_pretrained(partial)
+    return fast

@@ -1,0 +1,214 @@
+"""A finished run as one HTML page that needs nothing beside itself."""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lexergy.data.files import atomic_write_text
+from lexergy.report import plots, tables
+from lexergy.tasks.results import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
+
+REPORT_FILE = "report.html"
+MOST_CANDIDATES_SHOWN = 5
+KINDS = {
+    "states": "A head on the frozen LM's own hidden states: next to nothing to compute while sampling.",
+    "unit": "UniT: a causal transformer over the whole sequence.",
+    "bit": "BiT: a bidirectional transformer over the whole sequence.",
+    "encoder": "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",
+}
+MODEL_NAMES = {"lm": "language model", "masked_lm": "masked language model"}
+PERPLEXITY_NOTE = (
+    "The two ends come from Theorem 2 of Deng et al. (2020): the lower end is optimistic, the upper one "
+    "pessimistic, and only the pessimistic one is compared with the frozen LM. The standard error is of the "
+    "pessimistic end, by bootstrap over windows. ESS is how many equally weighted samples the weighted ones "
+    "are worth; k-hat measures how heavy the tail of the weights is."
+)
+SAMPLES_NOTE = (
+    "The joint model draws candidates from the LM and picks one in proportion to exp(-energy) "
+    "(Algorithm 1 of Deng et al., 2020). Low energy means that the text reads as written by people."
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with a title that says what is seen."""
+
+    title: str
+    source: str  # data URI
+    caption: str = ""
+
+
+def write_report(run_folder: str | Path) -> Path:
+    """Write RUN/report.html from the run's files and return its path."""
+    result = load_run(run_folder)
+    path = result.folder / REPORT_FILE
+    atomic_write_text(path, render_page(result))
+    return path
+
+
+def render_page(result: RunResult) -> str:
+    """The page as text. Autoescape is on: whatever a model writes stays text."""
+    environment = Environment(
+        loader=PackageLoader("lexergy", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html").render(**page_content(result))
+
+
+def page_content(result: RunResult) -> dict[str, Any]:
+    """Everything that the template shows."""
+    estimates = {name: energy.perplexity for name, energy in result.energies.items()}
+    return {
+        "name": result.recipe.name,
+        "headlines": tables.headlines(estimates),
+        "perplexity": tables.perplexity_table(estimates),
+        "verdicts": tables.verdicts(estimates),
+        "perplexity_note": PERPLEXITY_NOTE,
+        "curves": [_perplexity_curve(result)],
+        "energies": [
+            _energy_content(energy, alone=len(estimates) == 1) for energy in result.energies.values()
+        ],
+        "samples_note": SAMPLES_NOTE,
+        "samples": _samples(result.generations, alone=len(estimates) == 1),
+        "models": [
+            drawing
+            for name, history in result.histories.items()
+            for drawing in _training_curves(f"The {MODEL_NAMES[name]} while it was trained", history)
+        ],
+        "timings": _timings(result.seconds),
+        "corpus": corpus_facts(result),
+        "versions": list(result.versions.items()),
+        "recipe": yaml.safe_dump(result.recipe.plain(), sort_keys=False, allow_unicode=True),
+    }
+
+
+def corpus_facts(result: RunResult) -> list[tuple[str, str]]:
+    """What was read and how it was split, as pairs of a name and a value."""
+    windows = result.recipe.windows
+    lm = result.recipe.lm.source or "trained here, from scratch"
+    return [
+        ("corpus", result.corpus.source),
+        ("language model", lm),
+        ("documents", _counts(result.corpus.documents)),
+        ("windows", _counts(result.corpus.windows)),
+        ("one window", f"{windows.prefix} tokens given, {windows.continuation} tokens predicted"),
+    ]
+
+
+def _counts(splits: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in splits.items())
+
+
+def _perplexity_curve(result: RunResult) -> Drawing:
+    bounds = {}
+    for name, energy in result.energies.items():
+        points = energy.perplexity.curve
+        bounds[name] = plots.Bounds(
+            [point.num_samples for point in points],
+            [point.lower for point in points],
+            [point.upper for point in points],
+        )
+    base = next(iter(result.energies.values())).perplexity.base
+    return Drawing(
+        "Both ends of the interval against the number of samples",
+        _data_uri(plots.perplexity_curve(base, bounds)),
+    )
+
+
+def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
+    people, machine = energy.human_energies, energy.lm_energies  # (N,), (N, n)
+    separated = tables.percent(_share_ranked_right(energy), digits=0)
+    histogram = Drawing(
+        "Energies of people's continuations and of the LM's",
+        _data_uri(plots.energy_histogram(people, machine.reshape(-1))),
+        f"On held-out windows, {separated} of the LM's continuations have a higher energy than the person's "
+        "(50 % would be chance).",
+    )
+    weights = Drawing(
+        "How unevenly the samples count",
+        _data_uri(plots.sorted_weights(-machine, energy.perplexity.ess)),
+        "Importance weights of each window's samples, largest first. The flatter, the better the estimate.",
+    )
+    return {
+        "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
+        "description": KINDS[energy.kind],
+        "figures": [histogram, weights],
+        "training": _training_curves("Training on people's text against the LM's", energy.history),
+    }
+
+
+def _share_ranked_right(energy: EnergyResult) -> float:
+    return float((energy.lm_energies > energy.human_energies[:, None]).mean())
+
+
+def _samples(generations: tuple[GenerationResult, ...], alone: bool) -> list[dict[str, Any]]:
+    """One entry per prompt and base text; a recipe with several energies shows them below each other."""
+    entries: dict[tuple[str, str], dict[str, Any]] = {}
+    for generation in generations:
+        key = (generation.prompt, generation.base_text)
+        entry = entries.setdefault(key, {"prompt": key[0], "base": key[1], "joints": []})
+        title = "Joint model" if alone else f"Joint model with “{generation.energy}”"
+        entry["joints"].append({"title": title, **_joint_sample(generation)})
+    return list(entries.values())
+
+
+def _joint_sample(generation: GenerationResult) -> dict[str, Any]:
+    return {
+        "text": generation.joint_text,
+        "note": f"One of {generation.num_candidates} candidates, worth {tables.number(generation.ess, 1)} "
+        f"equally weighted ones; k-hat {tables.number(generation.pareto_k)}.",
+        "best": _candidate_rows(generation.best),
+        "worst": _candidate_rows(generation.worst),
+    }
+
+
+def _candidate_rows(candidates: tuple[CandidateResult, ...]) -> list[dict[str, str]]:
+    return [
+        {"energy": tables.number(candidate.energy), "text": candidate.text}
+        for candidate in candidates[:MOST_CANDIDATES_SHOWN]
+    ]
+
+
+def _timings(seconds: dict[str, float]) -> Drawing:
+    total = plots.format_seconds(sum(seconds.values()))
+    return Drawing(
+        f"Stage by stage, {total} in all",
+        _data_uri(plots.stage_seconds(list(seconds), list(seconds.values()))),
+    )
+
+
+def _training_curves(title: str, history: tuple[dict[str, Any], ...]) -> list[Drawing]:
+    panels = training_panels(history)
+    return [Drawing(title, _data_uri(plots.training_curves(panels)))] if panels else []
+
+
+def training_panels(history: tuple[dict[str, Any], ...]) -> dict[str, dict[str, plots.Curve]]:
+    """Loss, and accuracy where there is one, of training and validation: {quantity: {series: curve}}."""
+    panels: dict[str, dict[str, plots.Curve]] = {}
+    for quantity in ("loss", "accuracy"):
+        for series, read in (("training", _training_value), ("validation", _validation_value)):
+            points = [(record["step"], read(record, quantity)) for record in history]
+            known = [(step, value) for step, value in points if value is not None]
+            if known:
+                steps, values = zip(*known, strict=True)
+                panels.setdefault(quantity, {})[series] = plots.Curve(steps, values)
+    return panels
+
+
+def _training_value(record: dict[str, Any], quantity: str) -> float | None:
+    return record["loss"] if quantity == "loss" else record["training"].get(quantity)
+
+
+def _validation_value(record: dict[str, Any], quantity: str) -> float | None:
+    return record["validation"].get(quantity)
+
+
+def _data_uri(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")

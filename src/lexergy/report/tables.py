@@ -1,0 +1,158 @@
+"""A run's numbers as rows and plain sentences, the same on the terminal and on the page."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+
+class Perplexity(Protocol):
+    """What a stored result and a fresh estimate have in common."""
+
+    @property
+    def base(self) -> float: ...
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def std_error(self) -> float: ...
+    @property
+    def gain(self) -> float: ...
+    @property
+    def gain_std_error(self) -> float: ...
+    @property
+    def ess(self) -> float: ...
+    @property
+    def pareto_k(self) -> float: ...
+    @property
+    def pareto_k_above(self) -> float: ...
+    @property
+    def pareto_k_threshold(self) -> float: ...
+    @property
+    def num_windows(self) -> int: ...
+    @property
+    def num_samples(self) -> int: ...
+
+
+class Table(NamedTuple):
+    """Column heads and rows of text, ready to be shown."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def perplexity_table(estimates: Mapping[str, Perplexity]) -> Table:
+    """The frozen LM and each energy's joint model: interval, gain, and how far the weights can be trusted."""
+    first = next(iter(estimates.values()))
+    rows: list[tuple[str, ...]] = [("frozen LM", number(first.base), *[""] * 8)]
+    for name, estimate in estimates.items():
+        rows.append(
+            (
+                "joint model" if len(estimates) == 1 else f"joint model, {name}",
+                f"{number(estimate.lower)} - {number(estimate.upper)}",
+                number(estimate.std_error),
+                percent(relative_gain(estimate)),
+                f"{number(estimate.gain, 3)} ± {number(estimate.gain_std_error, 3)}",
+                percent(bounds_gap(estimate), digits=2),
+                number(estimate.ess, 1),
+                number(estimate.pareto_k),
+                str(estimate.num_windows),
+                str(estimate.num_samples),
+            )
+        )
+    columns = (
+        "",
+        "perplexity",
+        "std. error",
+        "gain",
+        "nats per token",
+        "bounds gap",
+        "ESS",
+        "k-hat",
+        "windows",
+        "samples",
+    )
+    return Table(columns, rows)
+
+
+def transposed(table: Table) -> Table:
+    """The same cells with a model per column, which stays narrow enough for a terminal."""
+    columns, *rows = zip(table.columns, *table.rows, strict=True)
+    return Table(columns, rows)
+
+
+def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
+    """The result of each energy in a sentence; where there is one energy only, its name says nothing."""
+    return [
+        _headline("the joint model" if len(estimates) == 1 else f"the joint model with “{name}”", estimate)
+        for name, estimate in estimates.items()
+    ]
+
+
+def verdicts(estimates: Mapping[str, Perplexity]) -> list[str]:
+    """What k-hat and the effective sample size say about each interval, in plain words."""
+    return [
+        ("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate)
+        for name, estimate in estimates.items()
+    ]
+
+
+def _headline(model: str, estimate: Perplexity) -> str:
+    gain = relative_gain(estimate)
+    if not math.isfinite(gain):
+        return (
+            f"The weights of the {estimate.num_samples} samples per window are too uneven to bound the "
+            f"perplexity of {model}; the frozen LM's is {number(estimate.base)}. Draw more samples."
+        )
+    change = f"{percent(abs(gain))} {'lower' if gain > 0 else 'higher'}, pessimistically"
+    return (
+        f"On {estimate.num_windows} held-out windows the perplexity of {model} is between "
+        f"{number(estimate.lower)} and {number(estimate.upper)}; "
+        f"the frozen LM's is {number(estimate.base)}: {change}."
+    )
+
+
+def _verdict(estimate: Perplexity) -> str:
+    threshold = estimate.pareto_k_threshold
+    worth = (
+        f"The {estimate.num_samples} weighted samples of a window are worth "
+        f"{number(estimate.ess, 1)} equally weighted ones"
+    )
+    if math.isnan(estimate.pareto_k):
+        trust = "there are too few of them to judge the tail of their weights: draw at least 25 per window"
+    elif estimate.pareto_k > threshold:
+        trust = (
+            f"k-hat {number(estimate.pareto_k)} is above {number(threshold)}: a few samples "
+            "carry most of the weight, so treat the interval with caution and draw more samples"
+        )
+    else:
+        trust = (
+            f"k-hat {number(estimate.pareto_k)} is no more than {number(threshold)}: "
+            f"{estimate.num_samples} samples per window suffice"
+        )
+        if estimate.pareto_k_above > 0:
+            trust += (
+                f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
+            )
+    return f"{worth}; {trust}."
+
+
+def relative_gain(estimate: Perplexity) -> float:
+    """By which share the pessimistic perplexity lies below the frozen LM's."""
+    return 1 - estimate.upper / estimate.base
+
+
+def bounds_gap(estimate: Perplexity) -> float:
+    """How far apart the two ends are, as a share of the optimistic one."""
+    return estimate.upper / estimate.lower - 1
+
+
+def number(value: float, digits: int = 2) -> str:
+    """A number with fixed decimals; a dash where it could not be computed."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}" if math.isfinite(value) else ("∞" if value > 0 else "-∞")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %" if math.isfinite(share) else number(share)

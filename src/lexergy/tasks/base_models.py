@@ -1,0 +1,156 @@
+"""The stages that bring text and base models: tokenizer, windows, LM, masked LM."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lexergy.data.windows import Windows, make_windows
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.tokenizer import train_tokenizer
+from lexergy.tasks.context import SPLITS, TOKENIZER_FOLDER, RunContext
+from lexergy.tasks.recipe import TrainedLMRecipe, TransformerRecipe
+from lexergy.tasks.stages import stage_seed
+from lexergy.training.config import TrainingConfig
+from lexergy.training.language_objectives import LanguageModelling, MaskedLanguageModelling
+from lexergy.training.loop import TrainingResult, train
+
+Facts = dict[str, Any]
+
+
+def build_tokenizer(context: RunContext, folder: Path) -> Facts:
+    """Train a tokenizer on the training documents."""
+    trained = _trained_lm(context)
+    texts = [document.text for document in context.splits.train]
+    tokenizer = train_tokenizer(texts, trained.vocab_size, folder / TOKENIZER_FOLDER)
+    return {"vocab_size": len(tokenizer)}
+
+
+def build_windows(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Cut each split's documents into windows; keep at most as many as the recipe says, drawn at random."""
+    facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
+    for split in SPLITS:
+        documents = getattr(context.splits, split)
+        windows = _cut(context, split, documents)
+        limit = getattr(context.recipe.windows, split)
+        if limit is not None and limit < len(windows):
+            windows = windows.sample(limit, seed)
+        windows.save(folder / f"{split}.parquet")
+        facts["documents"][split] = len(documents)
+        facts["windows"][split] = len(windows)
+        facts["digests"][split] = _digest(windows)
+    return facts
+
+
+def _cut(context: RunContext, split: str, documents: list) -> Windows:
+    recipe = context.recipe.windows
+    try:
+        return make_windows(
+            [context.encode(document.text) for document in documents],
+            [document.id for document in documents],
+            prefix_length=recipe.prefix,
+            continuation_length=recipe.continuation,
+            stride=recipe.stride,
+        )
+    except LexergyError as error:
+        raise LexergyError(f"{split} documents of {context.recipe.corpus.source}: {error}") from None
+
+
+def _digest(windows: Windows) -> str:
+    """A hash of the windows' tokens: what later stages are built from."""
+    shape = f"{tuple(windows.tokens.shape)} {windows.prefix_length}".encode()
+    return hashlib.sha256(shape + windows.tokens.numpy().tobytes()).hexdigest()[:16]
+
+
+def refer_to_lm(context: RunContext, folder: Path) -> Facts:
+    """Note where the finished LM is found; its weights stay where they are."""
+    recipe = context.recipe.lm
+    source = str(recipe.source)
+    if Path(source).expanduser().exists():
+        source = str(Path(source).expanduser().resolve())  # the run may be used from another folder
+    lm = CausalLM.from_pretrained(source)
+    if lm.tokenizer is None:
+        raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
+    if recipe.forbid_special_tokens is not False:
+        lm = _without_special_tokens(lm)
+    lm.save_reference(folder)
+    return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
+
+
+def _without_special_tokens(lm: CausalLM) -> CausalLM:
+    return CausalLM(
+        lm.model,
+        lm.tokenizer,
+        forbidden_tokens=lm.special_tokens,
+        start_token=lm.start_token,
+        source=lm.source,
+    )
+
+
+def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows."""
+    recipe = _trained_lm(context)
+    model = build_causal_lm(len(context.tokenizer), **_sizes(recipe), seed=seed)
+    streams = _streams(context)
+    objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
+    result = train(
+        model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm"
+    )
+    model.save_pretrained(folder)
+    context.tokenizer.save_pretrained(folder)
+    lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()))
+    _without_special_tokens(lm).save_reference(folder)
+    return {"parameters": model.num_parameters(), **training_facts(result)}
+
+
+def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the masked LM on the same documents and tokens as the LM."""
+    recipe = context.recipe.masked_lm
+    assert recipe is not None
+    vocab_size = len(context.tokenizer)
+    mask_token = context.tokenizer.mask_token_id
+    model = build_masked_lm(vocab_size, **_sizes(recipe), seed=seed, mask_token=mask_token)
+    streams = _streams(context)
+    objective = MaskedLanguageModelling(
+        streams["train"],
+        streams["validation"],
+        recipe.max_length,
+        mask_token=mask_token,
+        vocab_size=vocab_size,
+    )
+    config = seeded(recipe.training, seed)
+    result = train(model, objective, config, folder, progress=context.progress, label="masked lm")
+    model.save_pretrained(folder)
+    context.tokenizer.save_pretrained(folder)
+    return {"parameters": model.num_parameters(), **training_facts(result)}
+
+
+def seeded(config: TrainingConfig, seed: int) -> TrainingConfig:
+    """The training with a seed of its own, made of the stage's and of the one that the recipe gives it."""
+    return config.model_copy(update={"seed": stage_seed(seed, f"training {config.seed}")})
+
+
+def training_facts(result: TrainingResult) -> Facts:
+    return {"steps": result.steps, "best_step": result.best_step, "validation": result.validation}
+
+
+def _trained_lm(context: RunContext) -> TrainedLMRecipe:
+    assert context.recipe.lm.train is not None
+    return context.recipe.lm.train
+
+
+def _sizes(recipe: TransformerRecipe) -> dict[str, int]:
+    return recipe.model_dump(include={"hidden_size", "num_layers", "num_heads", "max_length"})
+
+
+def _streams(context: RunContext) -> dict[str, Tensor]:
+    """The tokens of all documents of a split one after the other, end-of-text after each: (T,)."""
+    end = torch.tensor([context.tokenizer.eos_token_id])
+    return {
+        split: torch.cat([part for document in documents for part in (context.encode(document.text), end)])
+        for split, documents in (("train", context.splits.train), ("validation", context.splits.validation))
+    }

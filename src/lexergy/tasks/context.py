@@ -1,0 +1,65 @@
+"""What the stages of one run share, loaded when the first of them asks."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lexergy.data.corpora import load_corpus
+from lexergy.data.splits import Splits, split_documents
+from lexergy.data.windows import Windows
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.energies import EnergyModel
+from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.state_features import StateFeatures
+from lexergy.tasks.recipe import Recipe
+from lexergy.tasks.stages import stage_seed
+
+SPLITS = ("train", "validation", "test")
+TOKENIZER_FOLDER = "bpe"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A recipe and the folder of its run."""
+
+    recipe: Recipe
+    folder: Path
+    progress: bool
+
+    @cached_property
+    def splits(self) -> Splits:
+        corpus = self.recipe.corpus
+        documents = load_corpus(corpus.source, text_field=corpus.text_field)
+        seed = stage_seed(self.recipe.seed, "split")
+        return split_documents(documents, validation=corpus.validation, test=corpus.test, seed=seed)
+
+    @cached_property
+    def lm(self) -> CausalLM:
+        return CausalLM.from_pretrained(self.folder / "lm")
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        if self.recipe.lm.train is None:
+            return self.lm.tokenizer
+        return load_tokenizer(self.folder / "tokenizer" / TOKENIZER_FOLDER)
+
+    @cached_property
+    def windows(self) -> dict[str, Windows]:
+        return {split: Windows.load(self.folder / "windows" / f"{split}.parquet") for split in SPLITS}
+
+    @cached_property
+    def features(self) -> StateFeatures | None:
+        layers = self.recipe.state_layers
+        return None if layers is None else StateFeatures(layers)
+
+    def energy(self, name: str) -> EnergyModel:
+        return EnergyModel.from_pretrained(self.folder / name)
+
+    def encode(self, text: str) -> Tensor:
+        """Token ids (T,) of a document, without special tokens."""
+        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return torch.tensor(ids, dtype=torch.long)

@@ -1,0 +1,30 @@
+"""What a source held when it was used, so that a file changed afterwards is noticed."""
+
+import hashlib
+from pathlib import Path
+
+WHOLE_BYTES = 2**26  # larger files are weights: their length, head and tail tell them apart
+ENDS_BYTES = 2**20
+
+
+def fingerprint(source: str) -> str | None:
+    """A hash of a file's or folder's content; None for a name, which stands for the same thing everywhere."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        return None
+    digest = hashlib.sha256()
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if file.is_file():
+            digest.update(f"{file.relative_to(path).as_posix()} {file.stat().st_size}\n".encode())
+            digest.update(_content(file))
+    return digest.hexdigest()[:16]
+
+
+def _content(file: Path) -> bytes:
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        if size <= WHOLE_BYTES:
+            return hashlib.file_digest(stream, "sha256").digest()
+        head = stream.read(ENDS_BYTES)
+        stream.seek(size - ENDS_BYTES)
+        return hashlib.sha256(head + stream.read()).digest()

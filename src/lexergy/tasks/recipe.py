@@ -1,0 +1,261 @@
+"""A recipe: everything that decides the result of a run, written down in one YAML file."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from lexergy.errors import LexergyError
+from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_yaml
+from lexergy.training.config import TrainingConfig
+
+RESERVED_FOLDERS = frozenset(
+    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "samples", "report"}
+)
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Section(BaseModel):
+    """A part of a recipe: unknown keys are mistakes, and nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class CorpusRecipe(Section):
+    """Where the text comes from and which share of its documents is held out."""
+
+    source: str
+    text_field: str = "text"
+    validation: Fraction = 0.1
+    test: Fraction = 0.1
+
+
+class WindowsRecipe(Section):
+    """Lengths in tokens, and at most how many windows of each split are kept (null: all)."""
+
+    prefix: PositiveInt
+    continuation: PositiveInt
+    stride: PositiveInt | None = None
+    train: PositiveInt | None = None
+    validation: PositiveInt | None = None
+    test: PositiveInt | None = None
+
+
+class TransformerRecipe(Section):
+    """A transformer trained from scratch on the corpus."""
+
+    hidden_size: PositiveInt
+    num_layers: PositiveInt
+    num_heads: PositiveInt
+    max_length: PositiveInt
+    training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> "TransformerRecipe":
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
+                "expected a width that the number of heads divides"
+            )
+        return self
+
+
+class TrainedLMRecipe(TransformerRecipe):
+    """A causal LM trained from scratch, with its tokenizer."""
+
+    vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
+
+
+class LMRecipe(Section):
+    """The base LM: `source` names a finished one, `train` describes one to train here.
+
+    `forbid_special_tokens` (for a source; by default true) gives chat markers and the like probability
+    zero; an LM trained here always goes without.
+    """
+
+    source: str | None = None
+    forbid_special_tokens: bool | None = None
+    train: TrainedLMRecipe | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "LMRecipe":
+        if (self.source is None) == (self.train is None):
+            given = "neither" if self.source is None else "both"
+            raise ValueError(f"{given} of `source` and `train` given; expected exactly one of them")
+        if self.train is not None and self.forbid_special_tokens is not None:
+            raise ValueError(
+                "`forbid_special_tokens` is for an LM from a `source`; leave it out with `train`"
+            )
+        return self
+
+
+class NegativesRecipe(Section):
+    """Continuations by the LM: untruncated unless said otherwise, as Eq. 3 assumes."""
+
+    per_prefix: PositiveInt = 1
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_k: PositiveInt | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class LoraRecipe(Section):
+    """Low-rank adapters in place of training all weights."""
+
+    rank: PositiveInt = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+
+
+class NgramTablesRecipe(Section):
+    """Hashed n-gram embeddings beside the transformer's own."""
+
+    orders: tuple[PositiveInt, ...] = (2, 3, 4)
+    buckets: PositiveInt = 65536
+    width: PositiveInt = 16
+
+
+class StatesEnergyRecipe(Section):
+    """A head on the frozen LM's own hidden states."""
+
+    kind: Literal["states"]
+    layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    hidden_units: PositiveInt | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    training: TrainingConfig
+
+
+class TransformerEnergyRecipe(Section):
+    """UniT (causal) or BiT (bidirectional) over the sequence, from weights trained before."""
+
+    kind: Literal["unit", "bit"]
+    origin: Literal["lm", "masked_lm"] = Field("lm", alias="from")
+    lora: LoraRecipe | None = None
+    ngram_tables: NgramTablesRecipe | None = None
+    training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _unit_is_causal(self) -> "TransformerEnergyRecipe":
+        if self.kind == "unit" and self.origin == "masked_lm":
+            raise ValueError("`from` is masked_lm; expected lm, since a `unit` energy reads left to right")
+        return self
+
+
+class EncoderEnergyRecipe(Section):
+    """BiT*: a pre-trained encoder with its own tokenizer."""
+
+    kind: Literal["encoder"]
+    source: str
+    lora: LoraRecipe | None = None
+    training: TrainingConfig
+
+
+EnergyRecipe = Annotated[
+    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe, Field(discriminator="kind")
+]
+
+
+class PerplexityRecipe(Section):
+    """Samples per window for the bounds of Theorem 2, and how many test windows (null: all)."""
+
+    samples: Annotated[int, Field(ge=2)] = 64
+    windows: PositiveInt | None = None
+
+
+class GenerationRecipe(Section):
+    """Prompts that the base LM and the joint model continue side by side (Algorithm 1)."""
+
+    prompts: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    candidates: Annotated[int, Field(ge=2)] = 128
+    max_new_tokens: PositiveInt = 40
+    top_k: PositiveInt | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class Recipe(Section):
+    """A whole run."""
+
+    name: str
+    seed: Annotated[int, Field(ge=0)] = 0
+    corpus: CorpusRecipe
+    windows: WindowsRecipe
+    lm: LMRecipe
+    masked_lm: TransformerRecipe | None = None
+    negatives: NegativesRecipe = NegativesRecipe()
+    energies: dict[str, EnergyRecipe] = Field(min_length=1)
+    perplexity: PerplexityRecipe = PerplexityRecipe()
+    generation: GenerationRecipe | None = None
+
+    @field_validator("energies")
+    @classmethod
+    def _names_are_folders(cls, energies: dict[str, EnergyRecipe]) -> dict[str, EnergyRecipe]:
+        for name in energies:
+            if name in RESERVED_FOLDERS or not name.replace("-", "_").isidentifier():
+                raise ValueError(
+                    f"the energy's name `{name}` names its folder; expected letters, digits, - and _, "
+                    f"and none of {', '.join(sorted(RESERVED_FOLDERS))}"
+                )
+        return energies
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Recipe":
+        _check_masked_lm(self)
+        _check_lengths(self)
+        _check_layers(self)
+        return self
+
+    @property
+    def state_layers(self) -> tuple[int, ...] | None:
+        """The hidden layers that energies of kind `states` read; None when there is no such energy."""
+        found = [energy.layers for energy in self.energies.values() if energy.kind == "states"]
+        return found[0] if found else None
+
+    def plain(self) -> dict:
+        """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _check_masked_lm(recipe: Recipe) -> None:
+    if recipe.masked_lm is not None and recipe.lm.train is None:
+        raise ValueError(
+            f"`masked_lm` is trained here but `lm` is {recipe.lm.source}, whose tokenizer has no mask token; "
+            "expected `lm.train`; or use an energy of kind `encoder`"
+        )
+    for name, energy in recipe.energies.items():
+        if energy.kind == "bit" and energy.origin == "masked_lm" and recipe.masked_lm is None:
+            raise ValueError(f"the energy `{name}` is made from masked_lm; expected a section `masked_lm`")
+
+
+def _check_layers(recipe: Recipe) -> None:
+    layers = {energy.layers for energy in recipe.energies.values() if energy.kind == "states"}
+    if len(layers) > 1:
+        raise ValueError(
+            f"energies of kind `states` read the layers {sorted(layers)}; expected the same layers for all "
+            "of them, since the sampler hands its states on once; put the others in another recipe"
+        )
+    highest = max((max(some) for some in layers), default=0)
+    if recipe.lm.train is not None and highest > recipe.lm.train.num_layers:
+        raise ValueError(
+            f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
+            f"{recipe.lm.train.num_layers}, the last layer of `lm.train`"
+        )
+
+
+def _check_lengths(recipe: Recipe) -> None:
+    length = recipe.windows.prefix + recipe.windows.continuation
+    for key, transformer in (("lm.train", recipe.lm.train), ("masked_lm", recipe.masked_lm)):
+        if transformer is not None and transformer.max_length < length:
+            raise ValueError(
+                f"`{key}.max_length` is {transformer.max_length}; expected at least {length}, "
+                "the prefix and the continuation of a window"
+            )
+
+
+def load_recipe(path_or_name: str | Path) -> Recipe:
+    """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`)."""
+    path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
+    content = read_yaml(path)
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        raise LexergyError(f"{path}: {describe_mistake(error, Recipe)}") from None

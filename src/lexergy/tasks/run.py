@@ -1,0 +1,145 @@
+"""A recipe, stage by stage, into a run folder."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lexergy.data.files import atomic_write_json
+from lexergy.tasks.base_models import build_tokenizer, build_windows, refer_to_lm, train_lm, train_masked_lm
+from lexergy.tasks.context import RunContext
+from lexergy.tasks.energies import train_energy
+from lexergy.tasks.fingerprint import fingerprint
+from lexergy.tasks.measure import generate_samples, measure_perplexity
+from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
+from lexergy.tasks.recipe import EncoderEnergyRecipe, Recipe, StatesEnergyRecipe
+from lexergy.tasks.results import RUN_FILE, RunResult, load_run
+from lexergy.tasks.stages import Stage, StageRunner, locked
+
+
+def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResult:
+    """Bring the run in `folder` up to date with the recipe and return what it found.
+
+    Finished stages are only read; a stage that was killed goes on where it was, to the same result.
+    """
+    folder = Path(folder)
+    with locked(folder):
+        runner = StageRunner(folder, recipe.seed, _announce if progress else _say_nothing)
+        _Run(recipe, folder, runner, progress).all_stages()
+        record = {
+            "recipe": recipe.plain(),
+            "stages": {name: stage.key for name, stage in runner.stages.items()},
+        }
+        path = folder / RUN_FILE
+        if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != record:
+            atomic_write_json(path, record)
+        return load_run(folder)
+
+
+def _announce(text: str) -> None:
+    print(f"stage {text}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    return None
+
+
+class _Run:
+    """Which stage reads what: the graph of a run."""
+
+    def __init__(self, recipe: Recipe, folder: Path, runner: StageRunner, progress: bool) -> None:
+        self.recipe = recipe
+        self.plain = recipe.plain()
+        self.runner = runner
+        self.context = RunContext(recipe, folder, progress)
+        self.corpus = {**self.plain["corpus"], "content": fingerprint(recipe.corpus.source)}
+
+    def all_stages(self) -> None:
+        if self.recipe.lm.train is None:
+            base = {"lm": self._found_lm()}
+            windows = self._windows(base["lm"])
+        else:
+            tokenizer = self._tokenizer()
+            # Before the long trainings: a corpus that is too short is told at once.
+            windows = self._windows(tokenizer)
+            base = self._trained_models(tokenizer)
+        negatives = self._negatives(windows, base["lm"])
+        energies = [self._energy(name, negatives, base) for name in self.recipe.energies]
+        self._perplexity(windows, base["lm"], energies)
+        if self.recipe.generation is not None:
+            self._samples(base["lm"], energies)
+
+    def _found_lm(self) -> Stage:
+        config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
+        return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
+
+    def _tokenizer(self) -> Stage:
+        config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}
+        return self.runner.run(
+            "tokenizer", config, [], lambda folder, seed: build_tokenizer(self.context, folder)
+        )
+
+    def _windows(self, reads_with: Stage) -> Stage:
+        return self.runner.run(
+            "windows",
+            {"corpus": self.corpus, "windows": self.plain["windows"]},
+            [reads_with],
+            lambda folder, seed: build_windows(self.context, folder, seed),
+        )
+
+    def _trained_models(self, tokenizer: Stage) -> dict[str, Stage]:
+        lm = self.runner.run(
+            "lm",
+            {"corpus": self.corpus, "model": self.plain["lm"]["train"]},
+            [tokenizer],
+            lambda folder, seed: train_lm(self.context, folder, seed),
+        )
+        if self.recipe.masked_lm is None:
+            return {"lm": lm}
+        masked_lm = self.runner.run(
+            "masked_lm",
+            {"corpus": self.corpus, "model": self.plain["masked_lm"]},
+            [tokenizer],
+            lambda folder, seed: train_masked_lm(self.context, folder, seed),
+        )
+        return {"lm": lm, "masked_lm": masked_lm}
+
+    def _negatives(self, windows: Stage, lm: Stage) -> Stage:
+        # Named by content: more test windows leave the negatives as they are.
+        digests = {split: windows.facts["digests"][split] for split in SPLITS_WITH_NEGATIVES}
+        config = {"windows": digests, "sampling": self.plain["negatives"], "layers": self.recipe.state_layers}
+        return self.runner.run(
+            "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
+        )
+
+    def _energy(self, name: str, negatives: Stage, base: dict[str, Stage]) -> Stage:
+        recipe = self.recipe.energies[name]
+        config: dict[str, Any] = {**self.plain["energies"][name]}
+        inputs = [negatives]
+        if isinstance(recipe, EncoderEnergyRecipe):
+            config["content"] = fingerprint(recipe.source)
+        elif not isinstance(recipe, StatesEnergyRecipe):
+            inputs.append(base[recipe.origin])
+        return self.runner.run(
+            name,
+            config,
+            inputs,
+            lambda folder, seed: train_energy(self.context, name, negatives, folder, seed),
+        )
+
+    def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:
+        config = {**self.plain["perplexity"], "test": windows.facts["digests"]["test"]}
+        return self.runner.run(
+            "perplexity",
+            config,
+            [lm, *energies],
+            lambda folder, seed: measure_perplexity(self.context, folder, seed),
+        )
+
+    def _samples(self, lm: Stage, energies: list[Stage]) -> Stage:
+        return self.runner.run(
+            "samples",
+            self.plain["generation"],
+            [lm, *energies],
+            lambda folder, seed: generate_samples(self.context, folder, seed),
+        )

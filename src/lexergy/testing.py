@@ -1,0 +1,229 @@
+"""Exact laws on a tiny vocabulary, and assertions that users can run on their own classes.
+
+    lm, energy = EnumerableLM(), TableEnergy()                      # vocabulary 7, sequences of 4
+    exact = log_partition(lm, energy, torch.tensor([1]), 3)         # one prefix token, three to come
+    assert_energy_contract(my_energy, prefix, continuations)
+    assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from lexergy.models.causal_lm import CausalLM
+
+_ROWS = 4096  # sequences enumerated at once
+
+
+class EnumerableLM(CausalLM):
+    """A random tiny GPT-2 or Llama whose every continuation can be written down.
+
+    Its output layer is multiplied by `sharpness` until the law is skewed, because symmetry hides sign bugs.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int = 7,
+        *,
+        architecture: Literal["gpt2", "llama"] = "gpt2",
+        max_length: int = 16,
+        hidden_size: int = 16,
+        num_layers: int = 2,
+        sharpness: float = 12.0,
+        seed: int = 0,
+        forbidden_tokens: tuple[int, ...] = (),
+    ) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = _tiny_model(architecture, vocab_size, max_length, hidden_size, num_layers)
+            torch.nn.init.normal_(model.get_output_embeddings().weight, std=sharpness / hidden_size)
+        super().__init__(model, forbidden_tokens=forbidden_tokens)
+
+
+class TableEnergy:
+    """A random energy for each whole sequence: a callable from token ids (B, L) to (B,)."""
+
+    def __init__(self, vocab_size: int = 7, length: int = 4, *, scale: float = 1.0, seed: int = 0) -> None:
+        self.vocab_size = vocab_size
+        self.length = length
+        generator = torch.Generator().manual_seed(seed)
+        self.table = scale * torch.randn(vocab_size**length, generator=generator, dtype=torch.double)
+
+    def __call__(self, tokens: Tensor) -> Tensor:  # (B, L) -> (B,)
+        assert tokens.shape[1] == self.length, f"{tokens.shape[1]} tokens given to a table over {self.length}"
+        place = self.vocab_size ** torch.arange(self.length - 1, -1, -1)
+        return self.table[(tokens.cpu() * place).sum(dim=1)].to(tokens.device)
+
+
+def enumerate_continuations(vocab_size: int, length: int) -> Tensor:  # -> (V ** C, C)
+    """All token sequences of a length, in lexicographic order."""
+    tokens = torch.arange(vocab_size)
+    return torch.cartesian_prod(*[tokens] * length).reshape(-1, length)
+
+
+def exact_log_prob(
+    lm: CausalLM,
+    prefix: Tensor,  # (P,)
+    length: int,
+    *,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    temperature: float = 1.0,
+) -> Tensor:  # (V ** C,)
+    """log P_LM of all continuations, token by token from the model's own logits; -inf outside the truncated law."""
+    continuations = enumerate_continuations(lm.vocab_size, length)
+    whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1).to(lm.device)
+    log_prob = torch.zeros(len(whole), dtype=torch.double)
+    with torch.no_grad():
+        for rows, total in zip(whole.split(_ROWS), log_prob.split(_ROWS), strict=True):
+            logits = lm.model(input_ids=rows).logits.double().cpu()[:, len(prefix) - 1 : -1]  # (b, C, V)
+            logits[..., list(lm.forbidden_tokens)] = -torch.inf
+            law = _truncate((logits / temperature).log_softmax(-1), top_k, top_p)
+            total += law.gather(-1, rows[:, len(prefix) :, None].cpu()).sum(dim=(1, 2))
+    return log_prob
+
+
+def log_partition(
+    lm: CausalLM, energy: Callable[[Tensor], Tensor], prefix: Tensor, length: int, **truncation: Any
+) -> Tensor:  # ()
+    """log Z = log sum_x P_LM(x | prefix) exp(-E(prefix, x)), over all continuations."""
+    return torch.logsumexp(_log_score(lm, energy, prefix, length, truncation), dim=0)
+
+
+def joint_log_prob(
+    lm: CausalLM, energy: Callable[[Tensor], Tensor], prefix: Tensor, length: int, **truncation: Any
+) -> Tensor:  # (V ** C,)
+    """log P(x | prefix) = log P_LM(x | prefix) - E(prefix, x) - log Z of all continuations (Eq. 2)."""
+    return _log_score(lm, energy, prefix, length, truncation).log_softmax(dim=0)
+
+
+def chi_square_p_value(counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0) -> float:  # (M,), (M,)
+    """How likely counts this far from their expectations are under the law (Pearson 1900).
+
+    Outcomes expected fewer than `least_expected` times are pooled. 0 when something impossible was counted.
+    """
+    counts, expected = counts.double(), probabilities.double() * counts.sum()
+    if (counts[expected == 0] > 0).any():
+        return 0.0
+    rare = expected < least_expected
+    counts = torch.cat([counts[~rare], counts[rare].sum()[None]])
+    expected = torch.cat([expected[~rare], expected[rare].sum()[None]])
+    counts, expected = counts[expected > 0], expected[expected > 0]
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    degrees = torch.tensor((len(counts) - 1) / 2, dtype=torch.double)
+    return float(torch.special.gammaincc(degrees, statistic / 2))
+
+
+def assert_energy_contract(
+    energy: Any,
+    prefix: Tensor,  # (B, P)
+    continuations: Tensor,  # (B, K, C)
+    features: Tensor | None = None,  # (B, K, F)
+    *,
+    tolerance: float = 1e-5,
+) -> None:
+    """Assert what every energy promises: `score` gives finite (B, K), each as if it had been scored alone."""
+    with torch.no_grad():
+        together = energy.score(prefix, continuations, features)
+        expected = tuple(continuations.shape[:2])
+        assert tuple(together.shape) == expected, f"score has shape {tuple(together.shape)}, expected {expected}"
+        assert together.isfinite().all(), "score is not finite"
+        for row in range(expected[0]):
+            for place in range(expected[1]):
+                one = slice(row, row + 1), slice(place, place + 1)
+                alone = energy.score(prefix[one[0]], continuations[one], None if features is None else features[one])
+                gap = float((together[one] - alone).abs())
+                assert gap <= tolerance, f"sample {place} of prefix {row} scored alone differs by {gap}"
+
+
+def assert_sampler_contract(
+    lm: CausalLM,
+    prefix: Tensor,  # (B, P)
+    length: int,
+    *,
+    num_samples: int = 2000,
+    seed: int = 0,
+    failure_rate: float = 1e-4,
+    tolerance: float = 1e-4,
+    **truncation: Any,
+) -> None:
+    """Assert what a sampler promises, on an LM whose continuations can be enumerated.
+
+    Each sample's `log_prob` is its exact one; the samples follow the exact law (chi-square, which a right
+    sampler fails with probability `failure_rate` per prefix); chunks and batches change nothing.
+    """
+    options: dict[str, Any] = {"max_new_tokens": length, "seed": seed, **truncation}
+    samples = lm.sample(prefix, num_samples=num_samples, **options)
+    place = lm.vocab_size ** torch.arange(length - 1, -1, -1)
+    for row, drawn, log_prob in zip(prefix, samples.tokens.cpu(), samples.log_prob.cpu(), strict=True):
+        exact = exact_log_prob(lm, row, length, **truncation)  # (V ** C,)
+        indices = (drawn * place).sum(dim=-1)  # (K,)
+        gap = float((log_prob - exact[indices]).abs().max())
+        assert gap <= tolerance, f"a sample's log_prob is {gap} from its exact one"
+        counts = indices.bincount(minlength=len(exact))
+        p_value = chi_square_p_value(counts, exact.exp())
+        assert p_value > failure_rate, f"the samples do not follow the law (chi-square p = {p_value:.2g})"
+    some = min(num_samples, 25)
+    chunks = list(lm.sample_chunks(prefix, num_samples=some, chunk_size=7, rows_per_batch=5, **options))
+    tokens = torch.cat([chunk.tokens for chunk in chunks], dim=1)
+    assert torch.equal(tokens, samples.tokens[:, :some]), "chunks changed the samples"
+    for i in range(len(prefix)):
+        alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
+        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+
+
+def _tiny_model(
+    architecture: str, vocab_size: int, max_length: int, hidden_size: int, num_layers: int
+) -> PreTrainedModel:
+    if architecture == "gpt2":
+        return GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=vocab_size,
+                n_positions=max_length,
+                n_embd=hidden_size,
+                n_layer=num_layers,
+                n_head=2,
+                initializer_range=0.3,
+                tie_word_embeddings=False,
+                bos_token_id=None,
+                eos_token_id=None,
+            )
+        )
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocab_size,
+            max_position_embeddings=max_length,
+            hidden_size=hidden_size,
+            intermediate_size=2 * hidden_size,
+            num_hidden_layers=num_layers,
+            num_attention_heads=2,
+            initializer_range=0.3,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+
+
+def _log_score(
+    lm: CausalLM, energy: Callable[[Tensor], Tensor], prefix: Tensor, length: int, truncation: dict[str, Any]
+) -> Tensor:  # (V ** C,)
+    continuations = enumerate_continuations(lm.vocab_size, length)
+    whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1)
+    energies = torch.cat([energy(rows) for rows in whole.split(_ROWS)]).double().cpu()
+    return exact_log_prob(lm, prefix, length, **truncation) - energies
+
+
+def _truncate(log_prob: Tensor, top_k: int | None, top_p: float | None) -> Tensor:  # (..., V) -> (..., V)
+    """The law restricted to its k likeliest tokens, then to the fewest whose mass reaches p; spelt out plainly."""
+    order = log_prob.argsort(dim=-1, descending=True)
+    ranks = order.argsort(dim=-1)
+    if top_k is not None:
+        log_prob = log_prob.masked_fill(ranks >= top_k, -torch.inf).log_softmax(-1)
+    if top_p is not None:
+        ordered = log_prob.gather(-1, order).exp()
+        mass_before = (ordered.cumsum(-1) - ordered).gather(-1, ranks)
+        log_prob = log_prob.masked_fill(mass_before >= top_p, -torch.inf).log_softmax(-1)
+    return log_prob

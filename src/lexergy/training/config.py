@@ -1,0 +1,67 @@
+"""What decides a training: optimiser, schedule, length, precision, and how often to look."""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class TrainingConfig(BaseModel):
+    """Settings of one training; unknown keys are mistakes, and an error names its key.
+
+    A step reads `batch_size * gradient_accumulation` examples, whatever the number of processes. The
+    rate climbs linearly over `warmup_steps`, then falls to zero at `max_steps` (cosine, linear) or stays
+    (constant). Training stops early after `patience` evaluations in a row without a better validation loss
+    (null: never). `weight_decay` is AdamW's and spares vectors (biases, norms); 0 is plain Adam.
+    `max_grad_norm` null: no clipping. The defaults of Adam are Kingma & Ba's.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    learning_rate: PositiveFloat
+    max_steps: PositiveInt
+    batch_size: PositiveInt
+    warmup_steps: Annotated[int, Field(ge=0)] = 0
+    gradient_accumulation: PositiveInt = 1
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    max_grad_norm: PositiveFloat | None = 1.0
+    weight_decay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    adam_betas: tuple[Beta, Beta] = (0.9, 0.999)
+    adam_epsilon: PositiveFloat = 1e-8
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    evaluate_every: PositiveInt = 100
+    patience: PositiveInt | None = None
+    checkpoint_every: PositiveInt = 100
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> "TrainingConfig":
+        if self.warmup_steps > self.max_steps:
+            raise ValueError(
+                f"`warmup_steps` is {self.warmup_steps} and `max_steps` {self.max_steps}; "
+                "expected a warm-up no longer than the training"
+            )
+        return self
+
+    @property
+    def examples_per_step(self) -> int:
+        return self.batch_size * self.gradient_accumulation
+
+
+def learning_rate_at(config: TrainingConfig, step: int) -> float:
+    """The rate of step 0, 1, ..., max_steps - 1; the last warm-up step has the full rate.
+
+    lr * (step + 1) / warmup, then with u = (step - warmup) / (max_steps - warmup):
+    lr * (1 + cos(pi u)) / 2 (Loshchilov & Hutter 2017), lr * (1 - u), or lr.
+    """
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    if config.schedule == "constant":
+        return config.learning_rate
+    elapsed = (step - config.warmup_steps) / (config.max_steps - config.warmup_steps)
+    remaining = 1 - elapsed if config.schedule == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
+    return config.learning_rate * remaining

@@ -1,0 +1,259 @@
+"""The one training loop: any model, any objective, on Accelerate, resumable to the same result."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list
+from torch import Tensor, nn
+
+from lexergy.data.files import atomic_write_json
+from lexergy.errors import LexergyError
+from lexergy.progress import Bar, progress_bar
+from lexergy.training.checkpoints import (
+    Checkpoint,
+    HistoryRecord,
+    TrainingState,
+    load_checkpoint,
+    optimizer_groups,
+    remove_checkpoint,
+    remove_leftovers,
+    restore,
+    restore_optimizer,
+    save_checkpoint,
+    snapshot,
+    trainable_parameters,
+)
+from lexergy.training.config import TrainingConfig, learning_rate_at
+from lexergy.training.objectives import Objective, evaluating
+from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
+from lexergy.training.setup import build_accelerator, build_optimizer
+
+HISTORY_FILE = "history.json"
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training went; the model itself holds the weights of `best_step`."""
+
+    steps: int
+    best_step: int
+    validation: dict[str, float]  # at the best step
+    stopped_early: bool
+    history: tuple[HistoryRecord, ...]
+
+
+def train(
+    model: nn.Module,
+    objective: Objective,
+    config: TrainingConfig,
+    folder: str | Path,
+    *,
+    progress: bool = True,
+    label: str = "energy",
+) -> TrainingResult:
+    """Train `model` on `objective` and leave it in evaluation mode with its best weights.
+
+    Called again with the same arguments after a kill, it goes on from the last checkpoint in `folder` and
+    ends with the same weights and history as an uninterrupted run (bitwise on a CPU): the batch, the
+    negatives and the dropout masks of a step depend on (seed, step) alone. At the end `folder` keeps
+    `history.json`.
+    The untrained model is evaluated too, so the best weights are never worse than those at the start.
+    """
+    trainer = _Trainer(model, objective, config, Path(folder), label)
+    trainer.resume()
+    shown = progress and trainer.accelerator.is_main_process
+    with progress_bar(label, config.max_steps, shown, completed=trainer.state.step) as bar:
+        trainer.run(bar)
+    return trainer.finish()
+
+
+class _LossModule(nn.Module):
+    """The objective as a forward pass, because Accelerate wraps forward (autocast, gradient averaging)."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+        # DistributedDataParallel moves its inputs to the device; the examples are in main memory.
+        return self.objective.loss(self.model, indices.cpu(), generator)
+
+
+class _Trainer:
+    def __init__(
+        self, model: nn.Module, objective: Objective, config: TrainingConfig, folder: Path, label: str
+    ) -> None:
+        self.model = model
+        self.objective = objective
+        self.config = config
+        self.folder = folder
+        self.label = label
+        self.accelerator = build_accelerator(config)
+        self.parameters = trainable_parameters(model)
+        self.module, self.optimizer = self.accelerator.prepare(
+            _LossModule(model, objective), build_optimizer(list(self.parameters.values()), config)
+        )
+        self.state = TrainingState()
+        self.best = snapshot(self.parameters)
+
+    def resume(self) -> None:
+        if self.accelerator.is_main_process:
+            remove_leftovers(self.folder)
+        checkpoint = load_checkpoint(self.folder, self._fingerprint())
+        if checkpoint is None:
+            return
+        groups = dict(checkpoint.groups)
+        self.state = checkpoint.state
+        self.best = groups.pop("best")
+        restore(self.parameters, groups.pop("parameters"))
+        restore_optimizer(self.optimizer, self.parameters, groups)
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(self.state.loss_scaler)
+
+    def run(self, bar: Bar) -> None:
+        if not self.state.history:
+            self._evaluate()
+        self.module.train()
+        while not self._finished():
+            values = self._step()
+            self.state.step += 1
+            if self.state.step % self.config.evaluate_every == 0 or self.state.step == self.config.max_steps:
+                self._evaluate()
+                self.module.train()
+            if self.state.step % self.config.checkpoint_every == 0:
+                self._save()
+            validation_loss = self.state.history[-1].validation["loss"]
+            bar.advance(1, loss=values.pop("loss"), validation_loss=validation_loss, **values)
+
+    def finish(self) -> TrainingResult:
+        restore(self.parameters, self.best)
+        self.model.eval()
+        history = tuple(self.state.history)
+        if self.accelerator.is_main_process:
+            atomic_write_json(self.folder / HISTORY_FILE, [asdict(record) for record in history])
+            remove_checkpoint(self.folder)
+        self.accelerator.wait_for_everyone()
+        best = next(record for record in history if record.step == self.state.best_step)
+        return TrainingResult(
+            steps=self.state.step,
+            best_step=best.step,
+            validation=best.validation,
+            stopped_early=self.state.step < self.config.max_steps,
+            history=history,
+        )
+
+    def _finished(self) -> bool:
+        patience = self.config.patience
+        impatient = patience is not None and self.state.evaluations_since_best >= patience
+        return impatient or self.state.step >= self.config.max_steps
+
+    def _step(self) -> dict[str, float]:
+        """One update from one batch; returns the batch's loss and metrics."""
+        step = self.state.step
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate_at(self.config, step)
+        totals: dict[str, float] = {}
+        for part, indices in enumerate(self._shares(step)):
+            place = (step, part, self.accelerator.process_index)
+            with (
+                self.accelerator.accumulate(self.module),
+                seeded_dropout(self.config.seed, self.accelerator.device, *place),
+            ):
+                loss, metrics = self.module(indices, step_generator(self.config.seed, step))
+                self.accelerator.backward(loss)
+            for name, value in {"loss": loss.item(), **metrics}.items():
+                totals[name] = totals.get(name, 0.0) + value / self.config.gradient_accumulation
+        values = self._mean_over_processes(totals)
+        self._update(values["loss"])
+        for name, value in values.items():
+            self.state.sums[name] = self.state.sums.get(name, 0.0) + value
+        self.state.num_summed += 1
+        return values
+
+    def _shares(self, step: int) -> Tensor:
+        """This process's examples of each part of a step's batch (parts, batch_size / processes)."""
+        processes = self.accelerator.num_processes
+        if self.config.batch_size % processes:
+            raise LexergyError(
+                f"`batch_size` is {self.config.batch_size} on {processes} processes; "
+                f"expected a multiple of {processes}, so that each takes an equal share."
+            )
+        indices = batch_indices(
+            self.config.seed, step, self.config.examples_per_step, self.objective.num_examples
+        )
+        shares = indices.view(self.config.gradient_accumulation, processes, -1)
+        return shares[:, self.accelerator.process_index]
+
+    def _update(self, loss: float) -> None:
+        limit = self.config.max_grad_norm or math.inf
+        norm = float(self.accelerator.clip_grad_norm_(self.parameters.values(), limit))
+        # With fp16 an infinite gradient is ordinary: the scaler skips the step and lowers its scale.
+        if not math.isfinite(loss) or not (math.isfinite(norm) or self.accelerator.scaler is not None):
+            what = "loss" if not math.isfinite(loss) else "gradient"
+            raise LexergyError(
+                f"the {what} of {self.label} is not finite at step {self.state.step + 1}; expected a number; "
+                f"lower `learning_rate` ({self.config.learning_rate:g}), lengthen `warmup_steps` "
+                f"({self.config.warmup_steps}) or set `mixed_precision` to no."
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def _evaluate(self) -> None:
+        with evaluating(self.model), self.accelerator.autocast():
+            # All processes evaluate; the first one's numbers decide for all, whatever the rounding.
+            (validation,) = broadcast_object_list([self.objective.evaluate(self.model)])
+        if math.isnan(validation["loss"]):
+            raise LexergyError(
+                f"the validation loss of {self.label} is not a number after {self.state.step} steps; "
+                f"expected one; lower `learning_rate` ({self.config.learning_rate:g}) or look at the data."
+            )
+        self._record(validation)
+        if validation["loss"] < self.state.best_loss:
+            self.state.best_loss, self.state.best_step = validation["loss"], self.state.step
+            self.state.evaluations_since_best = 0
+            self.best = snapshot(self.parameters)
+        else:
+            self.state.evaluations_since_best += 1
+
+    def _record(self, validation: dict[str, float]) -> None:
+        means = {name: total / self.state.num_summed for name, total in self.state.sums.items()}
+        record = HistoryRecord(
+            step=self.state.step,
+            learning_rate=learning_rate_at(self.config, max(self.state.step - 1, 0)),
+            loss=means.pop("loss", None),
+            training=means,
+            validation=validation,
+        )
+        self.state.history.append(record)
+        self.state.sums, self.state.num_summed = {}, 0
+
+    def _save(self) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        if self.accelerator.scaler is not None:
+            self.state.loss_scaler = self.accelerator.scaler.state_dict()
+        groups = {
+            "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
+            "best": self.best,
+            **optimizer_groups(self.optimizer, self.parameters),
+        }
+        save_checkpoint(self.folder, Checkpoint(self.state, groups), self._fingerprint())
+
+    def _mean_over_processes(self, values: dict[str, float]) -> dict[str, float]:
+        if self.accelerator.num_processes == 1:
+            return values
+        numbers = torch.tensor(list(values.values()), device=self.accelerator.device)
+        means: Any = self.accelerator.reduce(numbers, reduction="mean")
+        return dict(zip(values, means.tolist(), strict=True))
+
+    def _fingerprint(self) -> dict:
+        """What must be unchanged for a checkpoint to be gone on from."""
+        return {
+            "config": self.config.model_dump(exclude={"checkpoint_every"}),
+            "num_examples": self.objective.num_examples,
+            "parameters": {name: list(value.shape) for name, value in self.parameters.items()},
+        }

@@ -1,0 +1,151 @@
+"""What a training minimises: the contract of an objective, and noise contrastive estimation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lexergy.core.losses import nce_loss, nce_metrics
+from lexergy.errors import LexergyError
+from lexergy.training.randomness import example_uniforms
+
+EVALUATION_ROWS = 64
+
+
+class Objective(Protocol):
+    """A loss over numbered examples, and a validation metric.
+
+    `loss` is a mean over examples, so that parts of a batch may be averaged; its random choices come from
+    `generator` and should depend on the example's index alone (`randomness.example_uniforms`).
+    `evaluate` is deterministic; training stops on, and keeps the weights of, its lowest "loss".
+    """
+
+    @property
+    def num_examples(self) -> int: ...
+
+    def loss(
+        self, model: Any, indices: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, dict[str, float]]: ...
+
+    def evaluate(self, model: Any) -> dict[str, float]: ...
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout and no gradients inside; the model's mode is put back afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+@dataclass(frozen=True)
+class ContrastiveData:
+    """People's continuations of N prefixes, and K of the language model's for each."""
+
+    prefixes: Tensor  # (N, P)
+    continuations: Tensor  # (N, C)
+    negatives: Tensor  # (N, K, C)
+    features: Tensor | None = None  # (N, F), for an energy that reads the LM's states
+    negative_features: Tensor | None = None  # (N, K, F)
+
+    def __post_init__(self) -> None:
+        rows, length = self.continuations.shape
+        if self.prefixes.ndim != 2 or self.prefixes.shape[0] != rows or rows == 0:
+            raise LexergyError(
+                f"`prefixes` is {_shape(self.prefixes)} beside `continuations` {_shape(self.continuations)}; "
+                "expected (N, P) beside (N, C) with N at least 1."
+            )
+        if self.negatives.ndim != 3 or self.negatives.shape[0] != rows or self.negatives.shape[2] != length:
+            raise LexergyError(f"`negatives` is {_shape(self.negatives)}; expected ({rows}, K, {length}).")
+        self._check_features()
+
+    def _check_features(self) -> None:
+        if (self.features is None) != (self.negative_features is None):
+            raise LexergyError(
+                "one of `features` and `negative_features` is missing; expected both, or neither for an "
+                "energy that reads tokens."
+            )
+        if self.features is None or self.negative_features is None:
+            return
+        expected = (*self.negatives.shape[:2], self.features.shape[-1])
+        if self.features.shape != (len(self), expected[-1]) or self.negative_features.shape != expected:
+            raise LexergyError(
+                f"`features` is {_shape(self.features)} and `negative_features` "
+                f"{_shape(self.negative_features)}; expected ({len(self)}, F) and {expected[:2]} + (F,)."
+            )
+
+    def __len__(self) -> int:
+        return self.continuations.shape[0]
+
+    @property
+    def num_negatives(self) -> int:
+        return self.negatives.shape[1]
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(tensor.shape)
+
+
+class NoiseContrastive:
+    """Noise contrastive estimation of an energy, with the language model as noise.
+
+    mean softplus(E(x+)) + softplus(-E(x-)), Eq. 3, Deng et al. 2020. In training each positive meets one of
+    its K stored negatives, drawn uniformly anew each time (Sec. 4.1); in validation, all of them.
+
+    The model is an energy: `score(prefix (B, P), continuations (B, K, C), features=None) -> (B, K)`.
+    """
+
+    def __init__(self, train: ContrastiveData, validation: ContrastiveData) -> None:
+        self.train = train
+        self.validation = validation
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.train)
+
+    def loss(
+        self, model: Any, indices: Tensor, generator: torch.Generator
+    ) -> tuple[Tensor, dict[str, float]]:
+        uniforms = example_uniforms(generator, indices, 1)
+        chosen = (uniforms * self.train.num_negatives).long()  # (B, 1)
+        energies = _score(model, self.train, indices, chosen)  # (B, 2)
+        data, noise = energies[:, 0], energies[:, 1]
+        return nce_loss(data, noise), asdict(nce_metrics(data, noise))
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        every = torch.arange(self.validation.num_negatives)
+        rows = max(1, EVALUATION_ROWS // (1 + len(every)))
+        with evaluating(model):
+            energies = torch.cat(
+                [
+                    _score(model, self.validation, indices, every.expand(len(indices), -1))
+                    for indices in torch.arange(len(self.validation)).split(rows)
+                ]
+            ).double()  # (N, 1 + K)
+        data, noise = energies[:, 0], energies[:, 1:]
+        return {"loss": float(nce_loss(data, noise)), **asdict(nce_metrics(data, noise))}
+
+
+def _score(model: Any, data: ContrastiveData, indices: Tensor, chosen: Tensor) -> Tensor:
+    """Energies of each positive and of its chosen negatives, in one call: (B,), (B, k) -> (B, 1 + k)."""
+    device = device_of(model)
+    positives, negatives = data.continuations[indices], data.negatives[indices[:, None], chosen]
+    continuations = torch.cat([positives[:, None], negatives], dim=1)  # (B, 1 + k, C)
+    features = None
+    if data.features is not None and data.negative_features is not None:
+        negative_features = data.negative_features[indices[:, None], chosen]
+        features = torch.cat([data.features[indices, None], negative_features], dim=1)  # (B, 1 + k, F)
+        features = features.to(device)
+    prefixes = data.prefixes[indices].to(device)
+    return model.score(prefixes, continuations.to(device), features=features).float()

@@ -1,0 +1,69 @@
+import pytest
+import torch
+
+from lexergy.core.decoding import Decoding, draw, truncated_log_probs
+from lexergy.errors import LexergyError
+
+LAWS = [
+    Decoding(),
+    Decoding(temperature=0.6),
+    Decoding(top_k=3),
+    Decoding(top_p=0.7),
+    Decoding(top_k=4, top_p=0.8, temperature=1.7),
+]
+
+
+def skewed_logits(rows: int, vocab_size: int) -> torch.Tensor:
+    return torch.randn(rows, vocab_size, generator=torch.Generator().manual_seed(vocab_size)) * 2
+
+
+@pytest.mark.parametrize("decoding", LAWS)
+@pytest.mark.parametrize("vocab_size", [7, 300, 4096])
+def test_every_uniform_falls_where_the_law_says(decoding, vocab_size):
+    """The share of a fine grid of uniforms that falls on a token is the token's probability."""
+    logits = skewed_logits(1, vocab_size)
+    grid = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
+    drawn = draw(logits.expand(20_000, -1), grid, decoding)
+    law = truncated_log_probs(logits, decoding)[0].double()
+    shares = torch.bincount(drawn.tokens, minlength=vocab_size) / 20_000
+    assert torch.allclose(shares.double(), law.exp(), atol=1.01e-4)
+    assert torch.allclose(drawn.log_prob, law[drawn.tokens], atol=1e-5)
+
+
+def test_truncated_laws_by_hand():
+    logits = torch.tensor([[0.1, 0.4, 0.2, 0.3]]).log()
+    top_k = truncated_log_probs(logits, Decoding(top_k=2)).exp()
+    assert torch.allclose(top_k, torch.tensor([[0, 4 / 7, 0, 3 / 7]]))
+    # .4 alone has not reached .5, so .3 is kept too; .4 + .3 has, so .2 is not.
+    top_p = truncated_log_probs(logits, Decoding(top_p=0.5)).exp()
+    assert torch.allclose(top_p, torch.tensor([[0, 4 / 7, 0, 3 / 7]]))
+    assert torch.allclose(truncated_log_probs(logits, Decoding(top_p=0.1)).exp(), torch.tensor([[0.0, 1, 0, 0]]))
+
+
+@pytest.mark.parametrize("decoding", LAWS)
+def test_memory_order_does_not_matter(decoding):
+    logits, numbers = skewed_logits(64, 1024), torch.rand(64, generator=torch.Generator().manual_seed(1)).double()
+    row_major, column_major = draw(logits, numbers, decoding), draw(logits.t().contiguous().t(), numbers, decoding)
+    assert torch.equal(row_major.tokens, column_major.tokens)
+
+
+@pytest.mark.parametrize("number", [0.0, 1 - 2**-53])
+def test_the_ends_never_give_a_token_of_probability_zero(number):
+    logits = torch.full((1, 300), -1e9)
+    logits[0, 20:40] = 0.0
+    token = draw(logits, torch.tensor([number], dtype=torch.float64), Decoding()).tokens
+    assert token.item() == (20 if number == 0 else 39)
+
+
+def test_a_wide_nucleus_is_sorted_whole():
+    logits = torch.zeros(1, 4096)
+    assert truncated_log_probs(logits, Decoding(top_p=0.9)).isfinite().sum() == pytest.approx(0.9 * 4096, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [({"top_k": 0}, "`top_k` is 0"), ({"top_p": 0.0}, "`top_p` is 0"), ({"temperature": 0.0}, "`temperature` is 0")],
+)
+def test_bad_values_are_named(keywords, message):
+    with pytest.raises(LexergyError, match=message):
+        Decoding(**keywords)

@@ -1,0 +1,23 @@
+import torch
+
+from lexergy.core.random import uniforms
+
+
+def test_a_number_depends_on_its_address_alone():
+    whole = uniforms(7, [3, 9], step=5, first=0, count=23)
+    for first in range(23):
+        part = uniforms(7, [9], step=5, first=first, count=23 - first)
+        assert torch.equal(part[0], whole[1, first:])
+
+
+def test_seed_stream_and_step_change_the_numbers():
+    reference = uniforms(1, [0], step=0, first=0, count=8)
+    for other in (uniforms(2, [0], 0, 0, 8), uniforms(1, [1], 0, 0, 8), uniforms(1, [0], 1, 0, 8)):
+        assert not torch.isin(other, reference).any()
+
+
+def test_numbers_are_uniform():
+    numbers = uniforms(0, range(50), step=1, first=3, count=1000).flatten()
+    observed = torch.histc(numbers.float(), bins=20, min=0, max=1)
+    chi_square = ((observed - 2500) ** 2 / 2500).sum()
+    assert chi_square < 43.8  # 19 degrees of freedom, p = .001

@@ -1,0 +1,120 @@
+"""What users bring: functions of tokens, of texts, modules, sums; and what is refused."""
+
+import pytest
+import torch
+from tiny_models import SIZES, random_tokens, wake
+from torch import Tensor, nn
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.energies import Energy, StatesEnergy, SumEnergy, TextEnergy, TransformerEnergy, as_energy
+from lexergy.models.scratch import build_causal_lm
+
+PREFIX, CONTINUATIONS = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[[5], [6], [7]], [[8], [9], [10]]])
+
+
+def weighted(tokens: Tensor) -> Tensor:
+    """Different for every order of the tokens."""
+    return (tokens * torch.tensor([100, 10, 1])).sum(-1).float()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 256])
+def test_function_of_tokens_reads_whole_sequences_in_order(lm: CausalLM, rows: int) -> None:
+    energy = as_energy(weighted, lm)
+    energy.rows_per_batch = rows  # type: ignore[attr-defined]
+    assert isinstance(energy, Energy)
+    assert energy.features is None
+    expected = [[125.0, 126.0, 127.0], [348.0, 349.0, 350.0]]
+    assert energy.score(PREFIX, CONTINUATIONS).tolist() == expected
+
+
+def test_never_more_rows_than_asked_for(lm: CausalLM) -> None:
+    seen: list[int] = []
+
+    def count(tokens: Tensor) -> Tensor:
+        seen.append(len(tokens))
+        return tokens[:, -1]
+
+    energy = as_energy(count, lm)
+    energy.rows_per_batch = 4  # type: ignore[attr-defined]
+    assert energy.score(PREFIX, CONTINUATIONS).dtype == torch.float32
+    assert seen == [4, 2]
+
+
+def test_module_keeps_its_parameters_and_gradients(lm: CausalLM) -> None:
+    class Bag(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = nn.Embedding(257, 1)
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.weights(tokens).sum((1, 2))
+
+    bag = Bag()
+    energy = as_energy(bag, lm)
+    energy.score(PREFIX, CONTINUATIONS).sum().backward()
+    gradient = bag.weights.weight.grad
+    assert gradient is not None
+    assert gradient[:, 0].nonzero().flatten().tolist() == list(range(1, 11))
+    assert gradient[1] == 3  # the first prefix is read with each of its three continuations
+
+
+def test_function_of_texts_reads_decoded_sequences(lm: CausalLM) -> None:
+    texts: list[str] = []
+
+    def length(batch: list[str]) -> list[int]:
+        texts.extend(batch)
+        return [len(text) for text in batch]
+
+    energy = as_energy(TextEnergy(length, rows_per_batch=2), lm)
+    prefix = torch.stack((lm.encode("ab"), lm.encode("cd")))
+    continuations = torch.stack((lm.encode("ef"), lm.encode("g").repeat(2))).unsqueeze(1)
+    continuations[1, 0, 1] = 256  # end of text
+    assert energy.score(prefix, continuations).tolist() == [[4.0], [3.0]]
+    assert texts == ["abef", "cdg"]
+
+
+def test_sum_adds_energies_and_asks_for_the_features_of_its_parts(lm: CausalLM) -> None:
+    states = StatesEnergy.for_lm(lm, (2,))
+    states.head[-1].weight.data.fill_(1)
+    energy = as_energy(SumEnergy([weighted, states, wake(TransformerEnergy.from_causal_lm(lm))]), lm)
+    assert energy.features == states.features
+    features = torch.ones(2, 3, 24)
+    with torch.no_grad():
+        total = energy.score(PREFIX, CONTINUATIONS, features)
+        parts = [part.score(PREFIX, CONTINUATIONS, features) for part in energy.energies]  # type: ignore[attr-defined]
+    torch.testing.assert_close(total, parts[0] + parts[1] + parts[2])
+    assert torch.equal(parts[1], torch.full((2, 3), 24.0))
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (lambda tokens: tokens.float(), r"shape \(6, 3\)"),
+        (lambda tokens: tokens.float().mean(), r"shape \(\)"),
+        (lambda tokens: weighted(tokens)[:, None], r"shape \(6, 1\)"),
+        (lambda tokens: 0.0, "a float"),
+    ],
+)
+def test_wrong_shapes_are_refused(lm: CausalLM, function: object, given: str) -> None:
+    with pytest.raises(LexergyError, match=rf"`<lambda>` returned {given} for 6 sequences; .* shape \(6,\)"):
+        as_energy(function, lm).score(PREFIX, CONTINUATIONS)
+
+
+def test_wrong_inputs_are_explained(lm: CausalLM) -> None:
+    with pytest.raises(LexergyError, match=r"returned shape \(1,\) for 6 sequences"):
+        as_energy(TextEnergy(lambda texts: [0.0]), lm).score(PREFIX, CONTINUATIONS)
+    with pytest.raises(LexergyError, match="the energy is a int"):
+        as_energy(3, lm)
+    with pytest.raises(LexergyError, match=r"`as_energy\(energy, lm\)`"):
+        TextEnergy(lambda texts: [0.0]).score(PREFIX, CONTINUATIONS)
+    with pytest.raises(LexergyError, match="no tokenizer"):
+        as_energy(TextEnergy(lambda texts: [0.0]), CausalLM(build_causal_lm(**SIZES, seed=1)))
+    with pytest.raises(LexergyError, match="different layers"):
+        SumEnergy([StatesEnergy.for_lm(lm, (1,)), StatesEnergy.for_lm(lm, (2,))])
+    with pytest.raises(LexergyError, match="at least one"):
+        SumEnergy([])
+    with pytest.raises(LexergyError, match="bare function"):
+        SumEnergy([weighted]).score(PREFIX, CONTINUATIONS)
+    with pytest.raises(LexergyError, match=r"expected \(B, P\) and \(B, K, C\)"):
+        as_energy(weighted, lm).score(PREFIX, random_tokens(3, 2, 1))

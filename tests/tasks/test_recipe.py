@@ -1,0 +1,167 @@
+"""Recipes: what is read, and that a mistake is told in a line or two that names file, key and remedy."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lexergy.errors import LexergyError
+from lexergy.tasks.recipe import Recipe, load_recipe
+from lexergy.tasks.recipe_file import packaged_recipes
+
+ROOT = Path(__file__).parents[2]
+TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
+TRANSFORMER = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 32, "training": TRAINING}
+
+
+def recipe(**changes):
+    content = {
+        "name": "tiny",
+        "corpus": {"source": "texts"},
+        "windows": {"prefix": 4, "continuation": 4},
+        "lm": {"source": "somewhere"},
+        "energies": {"energy": {"kind": "states", "layers": [0, 1], "training": TRAINING}},
+    }
+    return content | changes
+
+
+def mistake(tmp_path, **changes) -> str:
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(recipe(**changes)))
+    with pytest.raises(LexergyError) as raised:
+        load_recipe(path)
+    message = str(raised.value)
+    assert message.startswith(f"{path}: ")
+    assert message.count("\n") <= 1
+    return message.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize("path", ["quickstart", *sorted((ROOT / "recipes").glob("*.yaml"))], ids=str)
+def test_the_recipes_that_come_along_are_valid(path):
+    loaded = load_recipe(path)
+    assert loaded.name == Path(path).stem
+
+
+def test_there_are_three_recipes():
+    found = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
+    assert found == ["from-scratch", "smollm2-bit"]
+    assert list(packaged_recipes()) == ["quickstart"]
+
+
+def test_plain_data_reads_back_as_the_same_recipe():
+    loaded = load_recipe(ROOT / "recipes" / "from-scratch.yaml")
+    assert Recipe.model_validate(loaded.plain()) == loaded
+    assert loaded.plain()["energies"]["bit"]["from"] == "masked_lm"
+
+
+def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(recipe(energies={"e": {"kind": "bit", "training": TRAINING}})))
+    loaded = load_recipe(path)
+    assert (loaded.negatives.top_k, loaded.negatives.top_p, loaded.negatives.temperature) == (None, None, 1.0)
+    assert loaded.energies["e"].origin == "lm"
+    assert loaded.state_layers is None
+    assert loaded.generation is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"negatives": {"per_prefx": 2}}, "unknown key `negatives.per_prefx`; did you mean `per_prefix`?"),
+        ({"sed": 1}, "unknown key `sed`; did you mean `seed`?"),
+        (
+            {"energies": {"energy": {"kind": "states", "layerz": [1], "training": TRAINING}}},
+            "unknown key `energies.energy.layerz`; did you mean `layers`? (1 more mistake after this one)",
+        ),
+        (
+            {"energies": {"energy": {"kind": "bit", "form": "lm", "training": TRAINING}}},
+            "unknown key `energies.energy.form`; did you mean `from`?",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "training": TRAINING | {"learning_rat": 1}}}},
+            "unknown key `energies.e.training.learning_rat`; did you mean `learning_rate`?",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "zzz": 1}}},
+            "unknown key `lm.train.zzz`; expected one of hidden_size, num_layers, num_heads, max_length, "
+            "training, vocab_size.",
+        ),
+        ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
+        (
+            {"energies": {"e": {"layers": [1]}}},
+            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder.",
+        ),
+        ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
+        (
+            {"windows": {"prefix": 0, "continuation": 4}},
+            "`windows.prefix` is 0; input should be greater than or equal to 1.",
+        ),
+        (
+            {"negatives": {"top_k": 0}},
+            "`negatives.top_k` is 0; input should be greater than or equal to 1.",
+        ),
+        (
+            {"lm": {}},
+            "`lm`: neither of `source` and `train` given; expected exactly one of them.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": 3}}},
+            "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads "
+            "divides.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "max_length": 7}}},
+            "`lm.train.max_length` is 7; expected at least 8, the prefix and the continuation of a window.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "from": "masked_lm", "training": TRAINING}}},
+            "the energy `e` is made from masked_lm; expected a section `masked_lm`.",
+        ),
+        (
+            {"energies": {"e": {"kind": "unit", "from": "masked_lm", "training": TRAINING}}},
+            "`energies.e`: `from` is masked_lm; expected lm, since a `unit` energy reads left to right.",
+        ),
+    ],
+)
+def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
+    assert mistake(tmp_path, **changes) == message
+
+
+@pytest.mark.parametrize("name", ["windows", "../escape", "a/b", ""])
+def test_an_energy_cannot_take_another_folder(tmp_path, name):
+    states = recipe()["energies"]["energy"]
+    assert "names its folder" in mistake(tmp_path, energies={name: states})
+
+
+def test_state_energies_share_their_layers(tmp_path):
+    states = recipe()["energies"]["energy"]
+    assert "the same layers" in mistake(tmp_path, energies={"a": states, "b": states | {"layers": [1]}})
+
+
+def test_state_energies_read_layers_that_there_are(tmp_path):
+    lm = {"train": TRANSFORMER | {"vocab_size": 300}}
+    states = recipe()["energies"]["energy"] | {"layers": [0, 2]}
+    message = mistake(tmp_path, lm=lm, energies={"a": states})
+    assert message == (
+        "an energy of kind `states` reads layer 2; expected 0 (embeddings) to 1, "
+        "the last layer of `lm.train`."
+    )
+
+
+def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):
+    assert "no mask token" in mistake(tmp_path, masked_lm=TRANSFORMER)
+
+
+def test_a_file_that_is_no_recipe(tmp_path):
+    with pytest.raises(LexergyError, match=r"no recipe `nowhere.yaml`.*quickstart"):
+        load_recipe("nowhere.yaml")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: [1\ncorpus: 2")
+    with pytest.raises(LexergyError, match="not valid YAML in line 2"):
+        load_recipe(broken)
+    broken.write_text("- a\n- b")
+    with pytest.raises(LexergyError, match="holds a list"):
+        load_recipe(broken)
+    broken.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LexergyError, match="not UTF-8"):
+        load_recipe(broken)

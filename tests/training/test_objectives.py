@@ -1,0 +1,124 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from training_toy import ToyEnergy, toy_data, toy_objective
+
+from lexergy.errors import LexergyError
+from lexergy.training.objectives import ContrastiveData, NoiseContrastive, evaluating
+from lexergy.training.randomness import step_generator
+
+
+class TokenTable(nn.Module):
+    """E(x) = weight[first token of the continuation], plus the first feature where there are some."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor(weights))
+        self.calls = []
+
+    def score(self, prefix, continuations, features=None):
+        self.calls.append((prefix, continuations, features))
+        energies = self.weight[continuations[..., 0]]
+        return energies if features is None else energies + features[..., 0]
+
+
+def one_row(**features):
+    return ContrastiveData(
+        prefixes=torch.tensor([[9]]),
+        continuations=torch.tensor([[0]]),
+        negatives=torch.tensor([[[1], [2]]]),
+        **features,
+    )
+
+
+def softplus(x):
+    return math.log1p(math.exp(x))
+
+
+def test_evaluate_is_equation_3_over_all_negatives():
+    metrics = NoiseContrastive(one_row(), one_row()).evaluate(TokenTable([-1.0, 2.0, -0.5]))
+    assert metrics["loss"] == pytest.approx(softplus(-1.0) + (softplus(-2.0) + softplus(0.5)) / 2)
+    assert metrics["accuracy"] == pytest.approx((1.0 + 0.5) / 2)
+    assert metrics["energy_data"] == pytest.approx(-1.0)
+    assert metrics["energy_noise"] == pytest.approx(0.75)
+    assert metrics["log_z"] == pytest.approx(math.log((math.exp(-2.0) + math.exp(0.5)) / 2))
+
+
+def test_loss_scores_positive_and_one_negative_in_one_call():
+    energy = TokenTable([-1.0, 2.0, -0.5])
+    loss, metrics = NoiseContrastive(one_row(), one_row()).loss(
+        energy, torch.tensor([0]), step_generator(0, 0)
+    )
+    ((prefix, continuations, features),) = energy.calls
+    assert prefix.tolist() == [[9]]
+    assert continuations.shape == (1, 2, 1)
+    assert features is None
+    negative = energy.weight[continuations[0, 1, 0]].item()
+    assert continuations[0, 1, 0] in (1, 2)
+    assert loss.item() == pytest.approx(softplus(-1.0) + softplus(-negative))
+    assert metrics["energy_noise"] == pytest.approx(negative)
+
+
+def test_features_follow_their_continuations():
+    data = one_row(
+        features=torch.tensor([[10.0]]), negative_features=torch.tensor([[[20.0], [30.0]]])
+    )  # (N, F), (N, K, F)
+    energy = TokenTable([0.0, 1.0, 2.0])
+    metrics = NoiseContrastive(data, data).evaluate(energy)
+    assert metrics["energy_data"] == pytest.approx(10.0)
+    assert metrics["energy_noise"] == pytest.approx((21.0 + 32.0) / 2)
+    NoiseContrastive(data, data).loss(energy, torch.tensor([0]), step_generator(0, 0))
+    _, continuations, features = energy.calls[-1]
+    assert features[0, 1, 0] == 10 + 10 * continuations[0, 1, 0]
+
+
+def test_negatives_are_drawn_uniformly():
+    """Chi-square over 5 negatives: fails for one seed in a thousand if the draw is uniform."""
+    rows, kinds, steps = 40, 5, 50
+    data = ContrastiveData(
+        prefixes=torch.zeros(rows, 1, dtype=torch.long),
+        continuations=torch.zeros(rows, 1, dtype=torch.long),
+        negatives=torch.arange(kinds).view(1, kinds, 1).expand(rows, -1, -1),
+    )
+    energy = TokenTable([0.0] * kinds)
+    for step in range(steps):
+        NoiseContrastive(data, data).loss(energy, torch.arange(rows), step_generator(0, step))
+    drawn = torch.cat([continuations[:, 1, 0] for _, continuations, _ in energy.calls])
+    expected = rows * steps / kinds
+    statistic = float(((drawn.bincount(minlength=kinds) - expected) ** 2 / expected).sum())
+    assert statistic < 18.47  # 0.999 quantile of chi-square with 4 degrees of freedom
+    by_row = drawn.view(steps, rows)
+    assert (by_row.sort(dim=0).values.diff(dim=0) != 0).any(dim=0).all()  # each row meets several negatives
+
+
+def test_evaluate_does_not_depend_on_its_batches(monkeypatch):
+    energy = ToyEnergy(dropout=0.5)
+    whole = toy_objective().evaluate(energy)
+    monkeypatch.setattr("lexergy.training.objectives.EVALUATION_ROWS", 5)
+    assert toy_objective().evaluate(energy) == pytest.approx(whole, abs=1e-6)
+
+
+def test_evaluating_stops_dropout_and_puts_the_mode_back():
+    energy = ToyEnergy(dropout=0.5).train()
+    with evaluating(energy):
+        assert not energy.training
+        assert not torch.is_grad_enabled()
+    assert energy.training
+    assert energy.head[0].training
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prefixes": torch.zeros(3, 1)}, "prefixes"),
+        ({"negatives": torch.zeros(2, 3, 4)}, "negatives"),
+        ({"features": torch.zeros(2, 6)}, "negative_features"),
+        ({"features": torch.zeros(2, 6), "negative_features": torch.zeros(2, 3, 7)}, "negative_features"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(changes, message):
+    good = {name: getattr(toy_data(2, 0), name) for name in ("prefixes", "continuations", "negatives")}
+    with pytest.raises(LexergyError, match=message):
+        ContrastiveData(**{**good, **changes})

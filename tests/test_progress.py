@@ -1,6 +1,3 @@
-import io
-import sys
-
 import pytest
 
 from lexergy import progress
@@ -23,9 +20,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def log(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    return lambda: sys.stderr.getvalue().splitlines()
+def log(capsys):
+    return lambda: capsys.readouterr().err.splitlines()
 
 
 def test_a_log_gets_a_line_per_tenth(clock, log):
@@ -33,9 +29,10 @@ def test_a_log_gets_a_line_per_tenth(clock, log):
         for step in range(100):
             clock.seconds += 1
             bar.advance(1, loss=1 / (step + 1))
-    assert len(log()) == 11
-    assert log()[0] == "negatives 10/100 10s loss 0.1"
-    assert log()[-1] == "negatives 100/100 100s loss 0.01"
+    lines = log()
+    assert len(lines) == 11
+    assert lines[0] == "negatives 10/100 10s loss 0.1"
+    assert lines[-1] == "negatives 100/100 100s loss 0.01"
 
 
 def test_slow_work_gets_a_line_every_15_seconds(clock, log):

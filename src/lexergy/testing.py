@@ -1,9 +1,9 @@
 """Exact laws on a tiny vocabulary, and assertions that users can run on their own classes.
 
-    lm, energy = EnumerableLM(), TableEnergy()                      # vocabulary 7, sequences of 4
-    exact = log_partition(lm, energy, torch.tensor([1]), 3)         # one prefix token, three to come
-    assert_energy_contract(my_energy, prefix, continuations)
-    assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
+lm, energy = EnumerableLM(), TableEnergy()                      # vocabulary 7, sequences of 4
+exact = log_partition(lm, energy, torch.tensor([1]), 3)         # one prefix token, three to come
+assert_energy_contract(my_energy, prefix, continuations)
+assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def exact_log_prob(
     top_p: float | None = None,
     temperature: float = 1.0,
 ) -> Tensor:  # (V ** C,)
-    """log P_LM of all continuations, token by token from the model's own logits; -inf outside the truncated law."""
+    """log P_LM of all continuations, from the model's own logits; -inf outside the truncated law."""
     continuations = enumerate_continuations(lm.vocab_size, length)
     whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1).to(lm.device)
     log_prob = torch.zeros(len(whole), dtype=torch.double)
@@ -100,7 +100,9 @@ def joint_log_prob(
     return _log_score(lm, energy, prefix, length, truncation).log_softmax(dim=0)
 
 
-def chi_square_p_value(counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0) -> float:  # (M,), (M,)
+def chi_square_p_value(
+    counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0
+) -> float:  # (M,), (M,)
     """How likely counts this far from their expectations are under the law (Pearson 1900).
 
     Outcomes expected fewer than `least_expected` times are pooled. 0 when something impossible was counted.
@@ -129,12 +131,16 @@ def assert_energy_contract(
     with torch.no_grad():
         together = energy.score(prefix, continuations, features)
         expected = tuple(continuations.shape[:2])
-        assert tuple(together.shape) == expected, f"score has shape {tuple(together.shape)}, expected {expected}"
+        assert tuple(together.shape) == expected, (
+            f"score has shape {tuple(together.shape)}, expected {expected}"
+        )
         assert together.isfinite().all(), "score is not finite"
         for row in range(expected[0]):
             for place in range(expected[1]):
                 one = slice(row, row + 1), slice(place, place + 1)
-                alone = energy.score(prefix[one[0]], continuations[one], None if features is None else features[one])
+                alone = energy.score(
+                    prefix[one[0]], continuations[one], None if features is None else features[one]
+                )
                 gap = float((together[one] - alone).abs())
                 assert gap <= tolerance, f"sample {place} of prefix {row} scored alone differs by {gap}"
 
@@ -172,7 +178,9 @@ def assert_sampler_contract(
     assert torch.equal(tokens, samples.tokens[:, :some]), "chunks changed the samples"
     for i in range(len(prefix)):
         alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
-        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), (
+            "a prefix drawn alone has other samples"
+        )
 
 
 def _tiny_model(
@@ -217,7 +225,7 @@ def _log_score(
 
 
 def _truncate(log_prob: Tensor, top_k: int | None, top_p: float | None) -> Tensor:  # (..., V) -> (..., V)
-    """The law restricted to its k likeliest tokens, then to the fewest whose mass reaches p; spelt out plainly."""
+    """The law restricted to its k likeliest tokens, then to the fewest whose mass reaches p."""
     order = log_prob.argsort(dim=-1, descending=True)
     ranks = order.argsort(dim=-1)
     if top_k is not None:

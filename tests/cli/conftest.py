@@ -1,10 +1,12 @@
+import contextlib
+import io
 import random
 
 import pytest
 
 from lexergy.cli.main import run_command
 
-WORDS = "the state of our union is strong and we will build a better future for all people in this nation".split()
+TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
 TRAINING = "{learning_rate: 1.0e-2, max_steps: 10, batch_size: 8, evaluate_every: 5}"
 RECIPE = f"""
 name: tiny
@@ -25,11 +27,11 @@ generation: {{prompts: ["our <script>alert(1)</script> union"], candidates: 32, 
 def tiny_recipe(tmp_path_factory):
     """A recipe that trains everything from scratch in seconds."""
     folder = tmp_path_factory.mktemp("recipe")
-    generator = random.Random(0)
+    generator, words = random.Random(0), TEXT.split()
     corpus = folder / "corpus"
     corpus.mkdir()
     for number in range(12):
-        text = " ".join(generator.choice(WORDS) for _ in range(200))
+        text = " ".join(generator.choice(words) for _ in range(200))
         (corpus / f"{number:02d}.txt").write_text(text)
     path = folder / "tiny.yaml"
     path.write_text(RECIPE.replace("CORPUS", str(corpus)))
@@ -38,7 +40,10 @@ def tiny_recipe(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny_run(tiny_recipe):
-    """The folder of a run made by the command itself."""
+    """The folder of a run made by the command itself; what it printed is beside it, in summary.json."""
     folder = tiny_recipe.parent / "run"
-    assert run_command(["run", str(tiny_recipe), "--folder", str(folder)]) == 0
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        assert run_command(["run", str(tiny_recipe), "--folder", str(folder), "--json"]) == 0
+    (folder.parent / "summary.json").write_text(output.getvalue())
     return folder

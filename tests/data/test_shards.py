@@ -67,6 +67,28 @@ def test_a_truncated_shard_is_missing_and_can_be_written_again(tmp_path, kept_by
     assert store.table(2)["shard"].to_pylist() == [0, 0, 0, 1, 1, 1]
 
 
+def test_killed_in_the_middle_of_a_write_the_old_shard_stays_and_no_debris(tmp_path):
+    filled(tmp_path, 2)
+    script = """
+import os, signal, sys
+import pyarrow.parquet
+from lexergy.data.shards import ShardStore
+
+def half_a_write(table, path):
+    with open(path, "wb") as file:
+        file.write(b"PAR1 half")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+pyarrow.parquet.write_table = half_a_write
+ShardStore(sys.argv[1], {"lm": "abc", "seed": 0}).write(1, pyarrow.table({"shard": [7]}))
+"""
+    worker = subprocess.run([sys.executable, "-c", script, str(tmp_path)])
+    assert worker.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 3
+    assert ShardStore(tmp_path, PROVENANCE).table(2)["shard"].to_pylist() == [0, 0, 0, 1, 1, 1]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 ROWS = 100_000
 WORKER = """
 import sys

@@ -4,13 +4,20 @@ import shutil
 import gguf
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 from lexergy.errors import LexergyError
 from lexergy.models.sources import (
     CAUSAL_LMS,
     ENCODERS,
     Packaged,
+    _plain,
     cache_folder,
     packaged_path,
     resolve_causal_lm,
@@ -119,6 +126,17 @@ def test_gguf_is_converted_once_to_the_same_model(model, tokenizer, gguf_bytes, 
     written = (resolved.folder / "model.safetensors").stat().st_mtime_ns
     assert resolve_causal_lm(str(tmp_path / "tiny.gguf")).folder == resolved.folder
     assert (resolved.folder / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_a_tokenizer_that_adds_bos_and_eos_no_longer_does(tokenizer, tmp_path):
+    adding = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, bos_token="<pad>", eos_token="<|endoftext|>",
+        add_bos_token=True, add_eos_token=True,
+    )  # fmt: skip
+    plain = tokenizer.encode(TEXT)
+    assert adding.encode(TEXT) == [2, *plain, 0]
+    _plain(adding).save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).encode(TEXT) == plain
 
 
 @pytest.mark.parametrize("kept", [0, 10, 300, 20_000, -100])

@@ -96,6 +96,14 @@ def test_killed_while_clearing_leaves_nothing_that_looks_finished(tmp_path):
     assert not (tmp_path / ".stale-two").exists()
 
 
+def test_killed_while_writing_the_first_file_of_a_stage(tmp_path):
+    workshop = Workshop(tmp_path)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / f".{PARTIAL}.1-0a1b2c3d-0a1b2c3d.partial").write_text("{")  # process 1 is alive
+    stage = workshop.run()
+    assert sorted(path.name for path in stage.folder.iterdir()) == ["begun", "result", MANIFEST]
+
+
 def test_files_of_others_are_never_deleted(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "thesis.txt").write_text("precious")

@@ -54,7 +54,7 @@ def masked(block_length, stream, **settings):
 
 
 def test_fifteen_percent_are_chosen_and_treated_80_10_10():
-    """Binomial shares, five standard deviations wide: fails for one seed in 500,000 if the shares are right."""
+    """Binomial shares, five standard deviations wide: fails for one seed in 50,000 if they are right."""
     rows, length = 400, 40
     objective = masked(length, random_tokens(rows * length))
     blocks = objective.train
@@ -94,5 +94,5 @@ def test_masked_loss_reads_chosen_positions_only():
 
 
 def test_a_stream_shorter_than_a_block_is_refused():
-    with pytest.raises(LexergyError, match="validation_tokens.*at least 5"):
+    with pytest.raises(LexergyError, match=r"validation_tokens.*at least 5"):
         LanguageModelling(random_tokens(20), random_tokens(4), block_length=4)

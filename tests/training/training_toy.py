@@ -58,8 +58,8 @@ def toy_config(**changes: object) -> TrainingConfig:
     return TrainingConfig.model_validate({**settings, **changes})
 
 
-def long_config() -> TrainingConfig:
-    return toy_config(max_steps=400, evaluate_every=50, checkpoint_every=1)
+def long_config(checkpoint_every: int) -> TrainingConfig:
+    return toy_config(max_steps=200, evaluate_every=50, checkpoint_every=checkpoint_every)
 
 
 def train_toy(config: TrainingConfig, folder: Path, dropout: float = 0.1) -> tuple[ToyEnergy, TrainingResult]:
@@ -70,6 +70,6 @@ def train_toy(config: TrainingConfig, folder: Path, dropout: float = 0.1) -> tup
 if __name__ == "__main__":
     task, path = sys.argv[1], Path(sys.argv[2])
     if task == "long":
-        train_toy(long_config(), path)
+        train_toy(long_config(checkpoint_every=1), path)
     elif task == "shared":
         train_toy(toy_config(gradient_accumulation=2), path, dropout=0.0)

@@ -61,9 +61,12 @@ STOPPED = Failure("stopped; run the same command again to go on", 130)
 
 def main() -> None:
     """Entry point of the console script."""
-    quieten_libraries()
-    status = run_command(sys.argv[1:])
-    _close_stdout()
+    try:
+        quieten_libraries()
+        status = run_command(sys.argv[1:])
+        _close_stdout()
+    except KeyboardInterrupt:
+        status = _fail(STOPPED)
     sys.exit(status)
 
 
@@ -74,8 +77,6 @@ def run_command(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         # Typer turns Ctrl-C into this status before it gets here.
         return _fail(STOPPED) if status == STOPPED.status else status
-    except KeyboardInterrupt:
-        return _fail(STOPPED)
     except BrokenPipeError:  # the reader (`| head`) has what it wanted
         return 1
     except Exception as error:
@@ -139,7 +140,7 @@ def _is_disk_full(error: BaseException) -> bool:
 
 
 def _close_stdout() -> None:
-    """Where stdout cannot be written (a closed pipe, a full disk), keep the interpreter's last flush quiet."""
+    """Keep the interpreter's last flush quiet where stdout cannot be written (a closed pipe, a full disk)."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -30,10 +30,11 @@ def open_run(result: "RunResult") -> "RunContext":
 
 def open_joint(run: Path, energy_name: str | None) -> "tuple[str, ResidualEBM]":
     """One energy's name, and the language model and that energy as one: log p~(x) = log p_LM(x) - E(x)."""
-    from lexergy.models.residual import ResidualEBM
     from lexergy.tasks.results import load_run
 
     result = load_run(run)
     name = choose_energy(result, energy_name)
+    from lexergy.models.residual import ResidualEBM  # seconds to import: after what may be mistaken
+
     opened = open_run(result)
     return name, ResidualEBM(opened.lm, opened.energy(name))

@@ -21,9 +21,9 @@ def effective_sample_size(log_weights: Tensor) -> Tensor:  # (..., n) -> (...)
 def pareto_k(log_weights: Tensor) -> Tensor:  # (..., n) -> (...)
     """Shape k-hat of a generalised Pareto fitted to the largest weights (Vehtari et al. 2024).
 
-    Weights of tail index alpha have k = 1 / alpha: above `pareto_k_threshold(n)` the n samples do not suffice.
-    NaN where nothing can be fitted (fewer than 25 samples, equal weights at the foot of the tail), +inf where a
-    few samples carry all the weight.
+    Weights of tail index alpha have k = 1 / alpha; above `pareto_k_threshold(n)` n samples do not suffice.
+    NaN where nothing can be fitted (fewer than 25 samples, equal weights at the foot of the tail), +inf where
+    a few samples carry all the weight.
     """
     rows = log_weights.detach().double().cpu().reshape(-1, log_weights.shape[-1])  # (N, n)
     values = [_pareto_k_of(row) for row in rows]
@@ -65,8 +65,8 @@ def _pareto_k_of(log_weights: Tensor) -> float:  # (n,)
     weights = (log_weights - log_weights.max()).exp().sort().values  # (n,) largest is 1
     if weights.isnan().any() or weights[-tail] == 1:
         return math.nan
-    # The fit is scaled by the tail's lower quartile, above the cutoff; where that is zero, arviz-stats answers
-    # with its prior.
+    # The fit is scaled by the tail's lower quartile above the cutoff; where that is zero, arviz-stats would
+    # answer with its prior.
     cutoff, quartile = weights[-tail - 1], weights[-tail + int(tail / 4 + 0.5) - 1]
     if quartile < 1e-290:
         return math.inf

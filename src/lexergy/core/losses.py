@@ -17,8 +17,8 @@ def nce_loss(energy_data: Tensor, energy_noise: Tensor) -> Tensor:  # any shapes
     At the optimum P_LM(x) exp(-E(x)) = P_data(x) (Theorem 1).
 
     It is the binary cross-entropy of a classifier with logit -E for "people's", the two classes averaged
-    apart and added, so that several negatives per positive do not tip the balance: with as many of each, twice
-    `binary_cross_entropy_with_logits`. An energy of zero gives 2 log 2.
+    apart and added, so that several negatives per positive do not tip the balance: with as many of each, it
+    is twice `binary_cross_entropy_with_logits`. An energy of zero gives 2 log 2.
 
     Example: `nce_loss(energy.score(prefix, human), energy.score(prefix, samples)).backward()`.
     """

@@ -99,7 +99,7 @@ def _num_samples(log_weights: Tensor, *, at_least: int) -> int:
     num_samples = log_weights.shape[-1] if log_weights.ndim else 0
     if num_samples < at_least:
         raise LexergyError(
-            f"log_weights of shape {tuple(log_weights.shape)} hold {num_samples} samples in the last dimension; "
+            f"log_weights of shape {tuple(log_weights.shape)} hold {num_samples} samples (last dimension); "
             f"expected at least {at_least}; draw more samples."
         )
     return num_samples

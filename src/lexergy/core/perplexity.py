@@ -53,6 +53,11 @@ class PerplexityEstimate:
     curve: PerplexityCurve
     windows: WindowEstimates
 
+    @property
+    def reliable(self) -> bool:
+        """Whether k-hat leaves the median window in no doubt (or cannot be fitted)."""
+        return not self.pareto_k > self.pareto_k_threshold
+
 
 def perplexity_from_weights(
     base_log_prob: Tensor,  # (B,)
@@ -113,7 +118,9 @@ def _perplexity(log_prob_per_token: Tensor) -> Tensor:  # (..., B) -> (...)
     return torch.exp(-log_prob_per_token.mean(dim=-1))
 
 
-def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, continuation_length: int) -> None:
+def _check_shapes(
+    base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, continuation_length: int
+) -> None:
     shapes = [tuple(tensor.shape) for tensor in (base_log_prob, energy, log_weights)]
     num_windows = base_log_prob.shape[0] if base_log_prob.ndim else 0
     if shapes != [(num_windows,), (num_windows,), (num_windows, log_weights.shape[-1])] or num_windows == 0:
@@ -123,7 +130,7 @@ def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, co
         )
     if log_weights.shape[1] < 2:
         raise LexergyError(
-            f"`num_samples` is {log_weights.shape[1]}; expected at least 2; the pessimistic bound leaves one out."
+            f"`num_samples` is {log_weights.shape[1]}; expected at least 2; the upper bound leaves one out."
         )
     if continuation_length < 1:
         raise LexergyError(f"`continuation_length` is {continuation_length}; expected at least 1.")

@@ -237,6 +237,10 @@ class CausalLM:
             return prefilled.logits, Continuations(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
         return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
 
+    def forget_prefix(self) -> None:
+        """Free the keys and values of the last prefixes run."""
+        self._prefilled = None
+
     def forbid(self, logits: Tensor, allowed: int | None = None) -> Tensor:
         """Logits (..., V) in which the forbidden tokens, but for one that may be `allowed`, cannot be drawn."""
         index = self._forbidden_index(allowed)
@@ -270,7 +274,7 @@ class CausalLM:
         key = (prefix.shape, sum(weight._version for weight in self.model.parameters()))
         known = self._prefilled
         if known is None or known.key[:2] != key or not torch.equal(known.key[2], prefix):
-            self._prefilled = None  # frees the old keys and values before new ones are made
+            self.forget_prefix()  # before new keys and values are made
             output, shared = prefill(self.model, self._with_start(prefix), logits_to_keep=1)
             self._prefilled = known = _Prefilled((*key, prefix), output.logits[:, -1].float(), shared)
         return known

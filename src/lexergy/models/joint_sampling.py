@@ -1,5 +1,6 @@
 """Generation from the joint model: candidates from the LM, one of them drawn by the energy (Algorithm 1)."""
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,8 +121,8 @@ def prompt_tokens(lm: "CausalLM", prompt: str | Sequence[int] | Tensor) -> Tenso
         raise LexergyError("the prompt is empty; expected at least one token to continue; write a few words.")
     if tokens.is_floating_point() or tokens.squeeze().ndim > 1:
         raise LexergyError(
-            f"the prompt is a {tokens.dtype} tensor of shape {tuple(tokens.shape)}; expected text, or the token ids "
-            "of one prompt; call `generate` once per prompt."
+            f"the prompt is a {tokens.dtype} tensor of shape {tuple(tokens.shape)}; expected text, or the token "
+            "ids of one prompt; call `generate` once per prompt."
         )
     return tokens.long().reshape(1, -1)
 
@@ -132,8 +133,8 @@ def _budget(num_candidates: int, target_ess: float | None, max_candidates: int |
     if target_ess is None:
         if max_candidates is not None:
             raise LexergyError(
-                f"`max_candidates` is {max_candidates} without `target_ess`; expected both, since the number of "
-                "candidates grows only towards a target; set `num_candidates` instead."
+                f"`max_candidates` is {max_candidates} without `target_ess`; expected both, since the number "
+                "of candidates grows only towards a target; set `num_candidates` instead."
             )
         return num_candidates
     budget = num_candidates * 2**_MOST_DOUBLINGS if max_candidates is None else max_candidates
@@ -143,19 +144,21 @@ def _budget(num_candidates: int, target_ess: float | None, max_candidates: int |
         )
     if not 0 < target_ess <= budget:
         raise LexergyError(
-            f"`target_ess` is {target_ess}; expected more than 0 and at most the {budget} candidates that may be "
-            "drawn; lower it or raise `max_candidates`."
+            f"`target_ess` is {target_ess}; expected more than 0 and at most the {budget} candidates that may "
+            "be drawn; lower it or raise `max_candidates`."
         )
     return budget
 
 
 def _warn_if_unreliable(pareto_k: float, ess: float, num_candidates: int) -> None:
-    # k-hat is NaN where nothing can be fitted, which compares as false.
-    if num_candidates > 1 and pareto_k > importance.pareto_k_threshold(num_candidates):
+    if math.isnan(pareto_k):
+        return
+    threshold = importance.pareto_k_threshold(num_candidates)
+    if pareto_k > threshold:
         warnings.warn(
-            f"Pareto k-hat is {pareto_k:.2f}, more than the {importance.pareto_k_threshold(num_candidates):.2f} that "
-            f"{num_candidates} candidates can cope with (effective sample size {ess:.1f}): their weights are too "
-            "heavy-tailed to be trusted; raise `num_candidates`, or set `target_ess`.",
+            f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates can "
+            f"cope with (effective sample size {ess:.1f}): their weights are too heavy-tailed to be trusted; raise "
+            "`num_candidates`, or set `target_ess`.",
             UnreliableWeightsWarning,
             stacklevel=4,
         )

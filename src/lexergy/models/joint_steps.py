@@ -62,9 +62,9 @@ def step_probabilities(
 ) -> StepProbabilities:
     """Bounds on log P(x_t | x_<t) = log P_LM(x_t | x_<t) + log N_t - log D_t, Eq. 5, Deng et al. 2020.
 
-    D_t = E[exp(-E(x_<t, x'_t, ..., x'_T))] over LM samples x' of the rest; the numerator, which also fixes x_t,
-    is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the lower bound
-    of N_t with the upper bound of D_t (Eq. 4), and the other way round.
+    D_t = E[exp(-E(x_<t, x'_t, ..., x'_T))] over LM samples x' of the rest; the numerator, which also fixes
+    x_t, is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the lower
+    bound of N_t with the upper bound of D_t (Eq. 4), and the other way round.
     """
     tokens = tokens.to(joint.lm.device)
     base = joint.lm.token_log_prob(tokens, prefix_length=prefix_length).cpu()  # (B, C)
@@ -86,8 +86,11 @@ def step_probabilities(
     whole = -joint.score_texts(prefix, continuation, rows_per_batch).double().cpu()  # (B,) log N_T
     lower_bounds = torch.stack([*lower, whole], dim=1)  # (B, C + 1) log D_1, ..., log D_T, log N_T
     upper_bounds = torch.stack([*upper, whole], dim=1)
-    last_denominator = torch.stack(
-        [_last_denominator(joint, row[:prefix_length], row[prefix_length:-1], rows_per_batch) for row in tokens]
+    last_denominator = torch.cat(
+        [
+            _last_denominator(joint, rows[:, :prefix_length], rows[:, prefix_length:-1], rows_per_batch)
+            for rows in tokens.split(max(1, rows_per_batch // joint.lm.vocab_size))
+        ]
     )  # (B,)
     return StepProbabilities(
         base=base,
@@ -100,19 +103,19 @@ def step_probabilities(
 
 def _last_denominator(
     joint: "ResidualEBM",
-    prefix: Tensor,  # (P,)
-    given: Tensor,  # (C - 1,)
+    prefix: Tensor,  # (B, P)
+    given: Tensor,  # (B, C - 1)
     rows_per_batch: int,
-) -> Tensor:  # ()
+) -> Tensor:  # (B,)
     """log D_T = log sum_v P_LM(v | x_<T) exp(-E(x_<T, v)), over the whole vocabulary."""
-    log_prob = joint.lm.next_log_prob(torch.cat([prefix, given])[None])[0]  # (V,)
-    allowed = log_prob.isfinite().nonzero().squeeze(-1)  # (M,)
+    log_prob = joint.lm.next_log_prob(torch.cat([prefix, given], dim=1)).double()  # (B, V)
+    allowed = log_prob.isfinite().any(dim=0).nonzero().squeeze(-1)  # (M,)
     terms = []
     for some in allowed.split(rows_per_batch):
-        continuations = torch.cat([given.expand(len(some), -1), some[:, None]], dim=1)  # (m, C)
-        energies = joint.score(prefix[None], continuations[None])[0]  # (m,)
-        terms.append(log_prob[some].double() - energies.double())
-    return torch.logsumexp(torch.cat(terms), dim=0).cpu()
+        shape = (len(prefix), len(some), -1)
+        continuations = torch.cat([given[:, None].expand(shape), some[None, :, None].expand(shape)], dim=-1)
+        terms.append(log_prob[:, some] - joint.score(prefix, continuations).double())  # (B, m)
+    return torch.logsumexp(torch.cat(terms, dim=1), dim=1).cpu()
 
 
 def next_tokens(
@@ -132,7 +135,12 @@ def next_tokens(
     completions up to `horizon` tokens after the prompt, v included. Both laws are renormalised over all
     candidates (the paper: over the ten shown), so that the two columns can be compared.
     """
-    for name, value in (("candidates", candidates), ("num_samples", num_samples), ("horizon", horizon), ("top", top)):
+    for name, value in (
+        ("candidates", candidates),
+        ("num_samples", num_samples),
+        ("horizon", horizon),
+        ("top", top),
+    ):
         if value < 1:
             raise LexergyError(f"`{name}` is {value}; expected at least 1.")
     prefix = prompt_tokens(joint.lm, prompt)  # (1, P)

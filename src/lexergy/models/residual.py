@@ -1,6 +1,5 @@
 """The joint model: a frozen causal LM times exp(-E), log p~(x) = log p_LM(x) - E(x)."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,7 +13,13 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.energies import as_energy
 from lexergy.models.joint_sampling import Candidate, Generation, UnreliableWeightsWarning, joint_sample
-from lexergy.models.joint_steps import NextToken, NextTokens, StepProbabilities, next_tokens, step_probabilities
+from lexergy.models.joint_steps import (
+    NextToken,
+    NextTokens,
+    StepProbabilities,
+    next_tokens,
+    step_probabilities,
+)
 
 __all__ = [
     "Candidate",
@@ -54,8 +59,8 @@ class LogZ:
 class ResidualEBM:
     """P(x | prefix) = P_LM(x | prefix) exp(-E(prefix, x)) / Z(prefix), Eq. 2, Deng et al. 2020.
 
-    `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where text
-    is likely. Continuations have a fixed length, except in `generate` with a `stop_token`.
+    `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where
+    text is likely. Continuations have a fixed length, except in `generate` with a `stop_token`.
     """
 
     def __init__(self, lm: CausalLM, energy: Any) -> None:
@@ -71,7 +76,7 @@ class ResidualEBM:
         continuations: Tensor,  # (B, K, C)
         features: Tensor | None = None,  # (B, K, F)
     ) -> Tensor:  # (B, K)
-        """Energies of continuations; the LM's states are computed where the energy reads them and none are given."""
+        """Energies of continuations; where the energy reads the LM's states and none are given, they are computed."""
         if self.energy.features is not None and features is None:
             num_samples = continuations.shape[1]
             whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)
@@ -82,8 +87,8 @@ class ResidualEBM:
         energies = self.energy.score(prefix, continuations, features)
         if energies.isnan().any() or (energies == -torch.inf).any():
             raise LexergyError(
-                "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that must "
-                "not be); check the energy's weights and its training."
+                "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that "
+                "must not be); check the energy's weights and its training."
             )
         return energies
 
@@ -112,7 +117,7 @@ class ResidualEBM:
         ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
         weights = torch.empty(len(prefix), num_samples, dtype=torch.double)
         prefixes = max(1, rows_per_batch // num_samples)
-        # The sampler pools the states of what it draws, so they are those of the continuation only if it drew all.
+        # The sampler pools the states of what it draws: those of the continuation only if it drew all of it.
         features = self.energy.features if given.shape[1] == 0 else None
         for start in range(0, len(prefix), prefixes):
             group = slice(start, start + prefixes)
@@ -158,16 +163,7 @@ class ResidualEBM:
         log_weights = self.log_weights(
             prefix, length=length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
         )
-        estimate = perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
-        if estimate.pareto_k > estimate.pareto_k_threshold:
-            warnings.warn(
-                f"Pareto k-hat is {estimate.pareto_k:.2f} in the median window, more than the "
-                f"{estimate.pareto_k_threshold:.2f} that {num_samples} samples can cope with: the bounds may be off; "
-                "raise `num_samples`.",
-                UnreliableWeightsWarning,
-                stacklevel=2,
-            )
-        return estimate
+        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
 
     def log_z(
         self,
@@ -233,7 +229,7 @@ class ResidualEBM:
         *,
         rows_per_batch: int = 256,
     ) -> StepProbabilities:
-        """Bounds on log P(x_t | x_<t) at each position of the continuations, exact at the last (Eq. 5, Fig. 1)."""
+        """Bounds on log P(x_t | x_<t) at each position of the continuation, exact at the last (Eq. 5)."""
         _check_num_samples(num_samples)
         return step_probabilities(
             self, tokens, prefix_length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
@@ -270,11 +266,13 @@ def _repeat(rows: Tensor, num_samples: int) -> Tensor:  # (B, P) -> (B, K, P)
 def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> tuple[Tensor, int]:
     if isinstance(tokens, Tensor):
         if prefix_length is None:
-            raise LexergyError("`prefix_length` is missing; token rows (B, L) need it; windows bring their own.")
+            raise LexergyError(
+                "`prefix_length` is missing; token rows (B, L) need it; windows bring their own."
+            )
         return tokens, prefix_length
     if prefix_length not in (None, tokens.prefix_length):
         raise LexergyError(
-            f"`prefix_length` is {prefix_length} but the windows' own is {tokens.prefix_length}; leave it out."
+            f"`prefix_length` is {prefix_length} but the windows say {tokens.prefix_length}; leave it out."
         )
     return tokens.tokens, tokens.prefix_length
 
@@ -282,5 +280,5 @@ def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> 
 def _check_num_samples(num_samples: int) -> None:
     if num_samples < 2:
         raise LexergyError(
-            f"`num_samples` is {num_samples}; expected at least 2, as the upper bound of log Z leaves one out."
+            f"`num_samples` is {num_samples}; expected at least 2; the upper bound of log Z leaves one out."
         )

@@ -46,7 +46,6 @@ def _save(tokenizer: Tokenizer, folder: Path) -> PreTrainedTokenizerFast:
         eos_token=END_OF_TEXT,
         mask_token=MASK,
         pad_token=PAD,
-        clean_up_tokenization_spaces=False,
     )
     with atomic_path(folder) as partial:
         fast.save_pretrained(partial)

@@ -54,7 +54,7 @@ def render_page(result: RunResult) -> str:
     """The page as text. Autoescape is on: whatever a model writes stays text."""
     environment = Environment(
         loader=PackageLoader("lexergy", "report"),
-        autoescape=True,
+        autoescape=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -110,7 +110,8 @@ def _perplexity_curve(result: RunResult) -> Drawing:
     bounds = {}
     for name, energy in result.energies.items():
         points = energy.perplexity.curve
-        bounds[name] = plots.Bounds(
+        label = "joint model" if len(result.energies) == 1 else name
+        bounds[label] = plots.Bounds(
             [point.num_samples for point in points],
             [point.lower for point in points],
             [point.upper for point in points],
@@ -126,7 +127,7 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     people, machine = energy.human_energies, energy.lm_energies  # (N,), (N, n)
     separated = tables.percent(_share_ranked_right(energy), digits=0)
     histogram = Drawing(
-        "Energies of people's continuations and of the LM's",
+        "Energies of people's text and of the LM's",
         _data_uri(plots.energy_histogram(people, machine.reshape(-1))),
         f"On held-out windows, {separated} of the LM's continuations have a higher energy than the person's "
         "(50 % would be chance).",

@@ -20,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from lexergy.data.files import atomic_write_json, hash_of
+from lexergy.data.files import PARTIAL_NAME, atomic_write_json, hash_of
 from lexergy.errors import LexergyError
 
 MANIFEST = "stage.json"
@@ -48,15 +48,14 @@ def stage_seed(run_seed: int, name: str) -> int:
 
 
 class StageRunner:
-    """Brings the stages of one run folder up to date, one after the other."""
+    """Brings the stages of one run folder up to date, one after the other; made while holding its lock."""
 
     def __init__(self, folder: Path, run_seed: int, announce: Callable[[str], None]) -> None:
         self.folder = folder
         self.run_seed = run_seed
         self.stages: dict[str, Stage] = {}
         self._announce = announce
-        for stale in folder.glob(f"{STALE_PREFIX}*"):  # clearing was killed half-way
-            shutil.rmtree(stale)
+        _remove_leftovers(folder)
 
     def run(
         self,
@@ -121,6 +120,16 @@ class StageRunner:
         stale = self.folder / f"{STALE_PREFIX}{folder.name}"
         folder.rename(stale)
         shutil.rmtree(stale)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left half-written or half-cleared; the lock says that none is alive."""
+    partials = [path for path in folder.rglob(".*.partial") if PARTIAL_NAME.fullmatch(path.name)]
+    for leftover in [*folder.glob(f"{STALE_PREFIX}*"), *partials]:
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink(missing_ok=True)
 
 
 def read_stage(folder: Path) -> Stage:

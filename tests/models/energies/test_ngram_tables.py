@@ -51,6 +51,11 @@ def test_multipliers_are_odd_and_fit_in_64_bits() -> None:
     assert all(number % 2 == 1 and -(2**63) <= number < 2**63 for number in _MULTIPLIERS)
 
 
+def test_tables_start_small() -> None:
+    embedding = NgramEmbedding(NgramTables(orders=(2,), buckets=1024, width=16))
+    torch.testing.assert_close(embedding.tables[0].weight.std(), torch.tensor(0.02), rtol=0.05, atol=0)
+
+
 @pytest.mark.parametrize("orders", [(), (0,), (2, 9)])
 def test_wrong_orders_are_explained(orders: tuple[int, ...]) -> None:
     with pytest.raises(LexergyError, match="n-gram `orders`"):

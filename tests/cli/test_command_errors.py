@@ -1,0 +1,193 @@
+"""Mistakes in an input end in a line or two on stderr and a non-zero status, never in a traceback."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lexergy.cli import run as run_verb
+from lexergy.cli.main import run_command
+from lexergy.errors import LexergyError
+
+
+def fails(arguments, capsys, status=2):
+    """The message of a command that must fail as the user's mistake."""
+    capsys.readouterr()
+    assert run_command([str(argument) for argument in arguments]) == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "Traceback" not in output.err
+    assert 1 <= len(output.err.splitlines()) <= 2
+    return output.err
+
+
+PROMPT = ["--prompt", "our union"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["generate", "RUN", *PROMPT, "--top-k", 0], ["`--top-k` is 0", "at least 1", "--top-p 1"]),
+        (["generate", "RUN", *PROMPT, "--top-p", 0], ["`--top-p` is 0", "at most 1"]),
+        (["generate", "RUN", *PROMPT, "--top-p", 1.5], ["`--top-p` is 1.5"]),
+        (["generate", "RUN", *PROMPT, "--top-p", "nan"], ["`--top-p` is nan"]),
+        (["generate", "RUN", *PROMPT, "--temperature", 0], ["`--temperature` is 0", "1 leaves"]),
+        (["generate", "RUN", *PROMPT, "--temperature", "inf"], ["`--temperature` is inf"]),
+        (["generate", "RUN", *PROMPT, "--candidates", 1], ["`--candidates` is 1", "at least 2"]),
+        (["generate", "RUN", *PROMPT, "--max-new-tokens", 0], ["`--max-new-tokens` is 0"]),
+        (["generate", "RUN", *PROMPT, "--seed", -1], ["`--seed` is -1"]),
+        (["generate", "RUN", *PROMPT, "--show", -1], ["`--show` is -1"]),
+        (["generate", "RUN", *PROMPT, "--max-candidates", 99], ["without `--target-ess`"]),
+        (["generate", "RUN", "--prompt", " "], ["prompt is empty", "--prompt -"]),
+        (["next-token", "RUN", "--prompt", ""], ["prompt is empty"]),
+        (["next-token", "RUN", *PROMPT, "--horizon", 0], ["`--horizon` is 0"]),
+        (["perplexity", "RUN", "--samples", 1], ["`--samples` is 1", "leave it out"]),
+        (["perplexity", "RUN", "--windows", 3], ["`--windows` was given without `--samples`"]),
+        (["perplexity", "RUN", "--seed", 3], ["`--seed` was given without `--samples`"]),
+        (["generate", "RUN"], ["--prompt", "lexergy generate --help"]),
+        (["generate", "RUN", *PROMPT, "--top-k", "ten"], ["--top-k", "integer"]),
+        (["genrate"], ["genrate", "Did you mean 'generate'?"]),
+    ],
+)
+def test_wrong_options(arguments, parts, capsys):
+    message = fails(arguments, capsys)
+    assert message.startswith("error: ")
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize("verb", ["generate", "perplexity", "next-token", "report"])
+def test_folder_that_is_not_a_run(verb, tmp_path, capsys):
+    more = PROMPT if verb in ("generate", "next-token") else []
+    for folder in (tmp_path, tmp_path / "missing"):
+        message = fails([verb, folder, *more], capsys)
+        assert f"{folder} is not a run" in message
+        assert "lexergy quickstart" in message
+
+
+def test_missing_recipe(tmp_path, capsys):
+    assert "no recipe" in fails(["run", tmp_path / "missing.yaml"], capsys)
+
+
+def test_unknown_recipe_key(tiny_recipe, tmp_path, capsys):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(tiny_recipe.read_text() + "negatives: {per_prefx: 2}\n")
+    message = fails(["run", wrong, "--folder", tmp_path / "run"], capsys)
+    assert "per_prefx" in message
+    assert "did you mean `per_prefix`?" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_corpus_shorter_than_a_window(tiny_recipe, tmp_path, capsys):
+    (tmp_path / "corpus.txt").write_text("too short")
+    lines = tiny_recipe.read_text().splitlines()
+    corpus = f"corpus: {{source: {tmp_path / 'corpus.txt'}}}"
+    short = tmp_path / "short.yaml"
+    short.write_text("\n".join(corpus if line.startswith("corpus:") else line for line in lines))
+    capsys.readouterr()
+    assert run_command(["run", str(short), "--folder", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("error: ")
+
+
+def test_prompt_longer_than_the_model(tiny_run):
+    """In a process of its own: loading the models must not chatter either."""
+    command = [sys.executable, "-m", "lexergy", "generate", str(tiny_run), "--prompt", "our union " * 60]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert "the 48 the model can read; shorten the prompt" in result.stderr
+
+
+def test_unknown_energy(tiny_run, capsys):
+    message = fails(["generate", tiny_run, *PROMPT, "--energy", "third"], capsys)
+    assert "first, second" in message
+
+
+def test_more_windows_than_there_are(tiny_run, capsys):
+    message = fails(["perplexity", tiny_run, "--samples", 4, "--windows", 99], capsys)
+    assert "has 6 test windows" in message
+
+
+def stub_run(monkeypatch, tmp_path, error):
+    """A recipe whose run fails with the given error."""
+
+    def fail(recipe, folder, *, as_json):
+        raise error
+
+    monkeypatch.setattr(run_verb, "run_and_show", fail)
+    return ["run", "quickstart", "--folder", str(tmp_path)]
+
+
+def test_full_disk(monkeypatch, tmp_path, capsys):
+    arguments = stub_run(monkeypatch, tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "shard-3"))
+    assert fails(arguments, capsys, status=1).startswith("disk full: ")
+
+
+def test_full_disk_seen_through_a_library(monkeypatch, tmp_path, capsys):
+    wrapped = RuntimeError("Error while serializing")
+    wrapped.__cause__ = OSError(errno.ENOSPC, "no room")
+    for error in (wrapped, RuntimeError("I/O error: No space left on device (os error 28)")):
+        arguments = stub_run(monkeypatch, tmp_path, error)
+        assert fails(arguments, capsys, status=1).startswith("disk full: ")
+
+
+def test_ctrl_c_in_a_run(monkeypatch, tmp_path, capsys):
+    arguments = stub_run(monkeypatch, tmp_path, KeyboardInterrupt())
+    assert "run the same command again to go on" in fails(arguments, capsys, status=130)
+
+
+def test_files_that_cannot_be_opened_are_named(monkeypatch, tmp_path, capsys):
+    arguments = stub_run(
+        monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied", "/data/lm")
+    )
+    assert fails(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
+
+
+def test_a_bug_shows_its_traceback(monkeypatch, tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run_command(stub_run(monkeypatch, tmp_path, ZeroDivisionError()))
+
+
+def test_debug_shows_everything(monkeypatch, tmp_path):
+    arguments = stub_run(monkeypatch, tmp_path, LexergyError("wrong"))
+    monkeypatch.setenv("LEXERGY_DEBUG", "1")
+    with pytest.raises(LexergyError):
+        run_command(arguments)
+
+
+READY = "import sys; from lexergy.cli.main import main; print('ready', file=sys.stderr, flush=True); main()"
+
+
+def test_ctrl_c_from_outside():
+    command = [sys.executable, "-c", READY, "generate", "runs/none", "--prompt", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "ready\n"
+        time.sleep(0.3)  # it now waits for the prompt on stdin
+        process.send_signal(signal.SIGINT)
+        error = process.stderr.read()
+        assert process.wait(timeout=20) == 130
+    assert error == "stopped; run the same command again to go on\n"
+
+
+def test_output_to_a_full_disk():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "lexergy", "--version"]
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("disk full: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_reader_that_has_gone():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "lexergy", "--version"]
+    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (result.returncode, result.stderr) == (1, "")

@@ -1,0 +1,91 @@
+import math
+
+import pytest
+from example_run import make_perplexity
+
+from lexergy.report.tables import (
+    bounds_gap,
+    headlines,
+    percent,
+    perplexity_table,
+    relative_gain,
+    transposed,
+    verdicts,
+)
+
+
+def test_headline_quotes_the_pessimistic_gain():
+    (sentence,) = headlines({"energy": make_perplexity()})
+    assert sentence == (
+        "On 64 held-out windows the perplexity of the joint model is between 26.34 and 26.53; "
+        "the frozen LM's is 28.78: 7.8 % lower, pessimistically."
+    )
+
+
+def test_headline_names_energies_where_there_are_several():
+    sentences = headlines({"unit": make_perplexity(), "bit": make_perplexity()})
+    assert "“unit”" in sentences[0]
+    assert "“bit”" in sentences[1]
+
+
+def test_headline_admits_a_loss():
+    (sentence,) = headlines({"energy": make_perplexity(upper=31.0)})
+    assert "7.7 % higher, pessimistically" in sentence
+
+
+def test_headline_without_a_bound():
+    (sentence,) = headlines({"energy": make_perplexity(upper=math.inf)})
+    assert "too uneven to bound" in sentence
+    assert "inf" not in sentence
+
+
+def test_percentages():
+    estimate = make_perplexity(base=20.0, lower=10.0, upper=15.0)
+    assert relative_gain(estimate) == pytest.approx(0.25)
+    assert bounds_gap(estimate) == pytest.approx(0.5)
+    assert percent(0.0714, 2) == "7.14 %"
+    assert percent(math.nan) == "-"
+    assert percent(-math.inf) == "-∞"
+
+
+@pytest.mark.parametrize(
+    ("k", "above", "part"),
+    [
+        (0.31, 0.0, "64 samples per window suffice."),
+        (0.31, 0.05, "suffice for a typical window, though not for 5 % of them."),
+        (0.62, 0.9, "treat the interval with caution and draw more samples."),
+        (math.inf, 1.0, "treat the interval with caution and draw more samples."),
+        (math.nan, 0.0, "too few of them to judge"),
+    ],
+)
+def test_verdict_in_plain_words(k, above, part):
+    (sentence,) = verdicts({"energy": make_perplexity(pareto_k=k, pareto_k_above=above)})
+    assert part in sentence
+    assert "worth 12.3 equally weighted ones" in sentence
+
+
+def test_table_has_a_row_per_model():
+    table = perplexity_table({"unit": make_perplexity(), "bit": make_perplexity(upper=27.0)})
+    assert [row[0] for row in table.rows] == ["frozen LM", "joint model, unit", "joint model, bit"]
+    cells = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert cells[0]["perplexity"] == "28.78"
+    assert cells[1] == {
+        "": "joint model, unit",
+        "perplexity": "26.34 - 26.53",
+        "std. error": "0.41",
+        "gain": "7.8 %",
+        "nats per token": "0.081 ± 0.008",
+        "bounds gap": "0.72 %",
+        "ESS": "12.3",
+        "k-hat": "0.31",
+        "windows": "64",
+        "samples": "64",
+    }
+    assert cells[2]["perplexity"] == "26.34 - 27.00"
+
+
+def test_transposed_twice_is_the_same():
+    table = perplexity_table({"energy": make_perplexity()})
+    assert transposed(table).columns == ("", "frozen LM", "joint model")
+    again = transposed(transposed(table))
+    assert (tuple(again.columns), list(map(tuple, again.rows))) == table

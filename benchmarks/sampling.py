@@ -63,7 +63,9 @@ def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor, quantization: str) -
     folder = tempfile.mkdtemp()
     converter = ctranslate2.converters.TransformersConverter(str(resolve_causal_lm("smollm2-135m").folder))
     converter.convert(folder, quantization=quantization, force=True)
-    generator = ctranslate2.Generator(folder, compute_type=quantization, intra_threads=torch.get_num_threads())
+    generator = ctranslate2.Generator(
+        folder, compute_type=quantization, intra_threads=torch.get_num_threads()
+    )
     tokens = lm.tokenizer.convert_ids_to_tokens(prefix[0].tolist())
 
     def sample(n: int) -> object:
@@ -111,7 +113,10 @@ def measure(rounds: int) -> str:
     torch.manual_seed(0)
     lm = CausalLM.from_pretrained("smollm2-135m")
     prefix = prefix_of(lm)
-    samplers = {"lexergy": lexergy_sampler(lm, prefix), "transformers generate": transformers_sampler(lm, prefix)}
+    samplers = {
+        "lexergy": lexergy_sampler(lm, prefix),
+        "transformers generate": transformers_sampler(lm, prefix),
+    }
     if importlib.util.find_spec("ctranslate2"):
         for quantization in ("float32", "int8"):
             samplers[f"CTranslate2 {quantization}"] = ctranslate2_sampler(lm, prefix, quantization)
@@ -143,7 +148,9 @@ def measure(rounds: int) -> str:
             print(lines[-1], flush=True)
     lines += ["", f"The matrix-product rate was {statistics.median(rates) / 1e9:.0f} GFLOP/s.", ""]
     own, theirs = peak_memory("lexergy", 1024), peak_memory("transformers", 1024)
-    lines.append(f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB ({own / theirs:.2f} of it).")
+    lines.append(
+        f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB ({own / theirs:.2f} of it)."
+    )
     shared, whole = energy_seconds(lm, prefix, 256)
     lines += ["", f"UniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
               f"({whole / shared:.2f}x faster)."]  # fmt: skip

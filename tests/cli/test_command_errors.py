@@ -175,10 +175,18 @@ def test_ctrl_c_from_outside():
     assert error == "stopped; run the same command again to go on\n"
 
 
+def version_to(stdout):
+    """Run a command whose output waits in Python's buffer until the end."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "lexergy", "--version"]
+    return subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, env=environment, text=True, check=False
+    )
+
+
 def test_output_to_a_full_disk():
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "lexergy", "--version"]
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        result = version_to(full)
     assert result.returncode == 1
     assert result.stderr.startswith("disk full: ")
     assert len(result.stderr.splitlines()) == 1
@@ -187,7 +195,6 @@ def test_output_to_a_full_disk():
 def test_reader_that_has_gone():
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "lexergy", "--version"]
-    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    result = version_to(write)
     os.close(write)
     assert (result.returncode, result.stderr) == (1, "")

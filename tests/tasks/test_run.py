@@ -119,13 +119,13 @@ def test_negatives_are_what_the_lm_drew_for_each_window(finished):
     rows = torch.cat([tokens[:, None, :6].expand(-1, 2, -1), negatives], -1).flatten(0, 1)  # (N * K, L)
     log_prob = torch.from_numpy(from_column(table.column("log_prob"))).flatten()
     torch.testing.assert_close(log_prob, lm.log_prob(rows, prefix_length=6), rtol=1e-4, atol=1e-4)
-    wanted = StateFeatures((0, 1))  # a deviation near zero loses digits to cancellation, hence 1e-2 below
+    wanted = StateFeatures((0, 1))
     features = torch.from_numpy(from_column(table.column("features"))).flatten(0, 1)
     human = torch.from_numpy(from_column(table.column("human_features")))
     expected = lm.state_features(rows, prefix_length=6, features=wanted)
-    torch.testing.assert_close(features, expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-4)
     expected = lm.state_features(tokens, prefix_length=6, features=wanted)
-    torch.testing.assert_close(human, expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(human, expected, rtol=1e-4, atol=1e-4)
     assert lm.special_tokens == lm.forbidden_tokens == (0, 1, 2)
     assert not torch.isin(negatives, torch.tensor(lm.forbidden_tokens)).any()
 

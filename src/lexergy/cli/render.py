@@ -44,13 +44,15 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for position, column in enumerate(columns):
         is_text = position in text_columns
         table.add_column(column, justify="left" if is_text else "right", no_wrap=not is_text, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    _console().print(table)
+    console = _console()
+    console.print(Text(title, style="bold"))
+    console.print(table)
 
 
 def print_passage(title: str, text: str) -> None:

@@ -22,7 +22,9 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise LexergyError(f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the law as it is.")
+            raise LexergyError(
+                f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the law as it is."
+            )
         if self.top_k is not None and self.top_k < 1:
             raise LexergyError(
                 f"`top_k` is {self.top_k}; expected at least 1; leave it out to sample untruncated."

@@ -12,12 +12,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.decoding import Decoding
 from lexergy.errors import LexergyError
-from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
-from lexergy.models.shared_prefix import Continuations, SharedPrefix, prefill
 from lexergy.models.loading import load_causal_lm
+from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
+from lexergy.models.shared_prefix import Continuations, PrefixSharing, SharedPrefix, prefill
 from lexergy.models.state_features import StateFeatures
 
 _REFERENCE = "lexergy_lm.json"
+_HERE = "."
 _NEVER = -1e9  # a logit of probability zero that still multiplies by zero without becoming NaN
 _SCORING_BYTES = 2**28  # logits held at once while scoring
 
@@ -49,7 +50,7 @@ class CausalLM:
         self.forbidden_tokens = tuple(sorted(forbidden_tokens))
         self.start_token = start_token
         self.source = source or model.name_or_path or None
-        self._can_share: bool | None = None
+        self._sharing = PrefixSharing(model)
         self._prefilled: _Prefilled | None = None
 
     @classmethod
@@ -64,7 +65,7 @@ class CausalLM:
         """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run."""
         reference = _read_reference(Path(source))
         if reference is not None:
-            source = reference["source"]
+            source = Path(source) if reference["source"] == _HERE else reference["source"]
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
         loaded = load_causal_lm(str(source), dtype=dtype)
@@ -78,8 +79,9 @@ class CausalLM:
 
     def save_reference(self, folder: Path) -> None:
         """Write the few lines from which `from_pretrained(folder)` finds this model again."""
+        here = self.source is not None and Path(self.source).resolve() == Path(folder).resolve()
         record = {
-            "source": self.source,
+            "source": _HERE if here else self.source,  # a folder that holds its own model can be moved
             "forbidden_tokens": list(self.forbidden_tokens),
             "start_token": self.start_token,
         }
@@ -185,7 +187,9 @@ class CausalLM:
             groups.append(_join(chunks, 1))
         return _join(groups, 0)
 
-    def sample_chunks(self, prefix_tokens: Tensor, *, num_samples: int, chunk_size: int, **kwargs: Any) -> Iterator[Samples]:
+    def sample_chunks(
+        self, prefix_tokens: Tensor, *, num_samples: int, chunk_size: int, **kwargs: Any
+    ) -> Iterator[Samples]:
         """The same samples as `sample`, a slice of at most `chunk_size` per prefix at a time."""
         first = kwargs.pop("first_sample", 0)
         for done in range(0, num_samples, chunk_size):
@@ -230,11 +234,15 @@ class CausalLM:
             pooled.append(pool.pooled(torch.full((len(rows),), length)))
         return torch.cat(pooled)
 
-    def continuations(self, prefix: Tensor, num_samples: int, max_length: int) -> tuple[Tensor, Continuations | RepeatedPrefix]:
+    def continuations(
+        self, prefix: Tensor, num_samples: int, max_length: int
+    ) -> tuple[Tensor, Continuations | RepeatedPrefix]:
         """The logits (B, V) after each prefix, and K rows per prefix that can be fed further tokens."""
         prefilled = self._prefill(prefix)
         if self._shares_prefix(prefix.shape[1] + max_length):
-            return prefilled.logits, Continuations(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
+            return prefilled.logits, Continuations(
+                self.model, prefilled.shared, len(prefix) * num_samples, max_length
+            )
         return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
 
     def forget_prefix(self) -> None:
@@ -280,12 +288,7 @@ class CausalLM:
         return known
 
     def _shares_prefix(self, total_length: int) -> bool:
-        window = getattr(self.model.config.get_text_config(), "sliding_window", None)
-        if window is not None and total_length + (self.start_token is not None) > window:
-            return False
-        if self._can_share is None:
-            self._can_share = _shared_equals_plain(self.model, self.vocab_size)
-        return self._can_share
+        return self._sharing.allows(total_length + (self.start_token is not None))
 
     def _with_start(self, prefix: Tensor) -> Tensor:
         if self.start_token is None:
@@ -297,7 +300,9 @@ class CausalLM:
 
     def _need_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
-            raise LexergyError("this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer).")
+            raise LexergyError(
+                "this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer)."
+            )
         return self.tokenizer
 
     def _check_prefix(self, prefix: Tensor, max_new_tokens: int) -> Tensor:
@@ -342,21 +347,8 @@ def _join(parts: list[Samples], dim: int) -> Samples:
     tokens, log_prob, lengths = (torch.cat([part[i] for part in parts], dim) for i in range(3))
     with_features = parts[0].features is not None
     return Samples(
-        tokens, log_prob, lengths, torch.cat([part.features for part in parts], dim) if with_features else None
+        tokens,
+        log_prob,
+        lengths,
+        torch.cat([part.features for part in parts], dim) if with_features else None,
     )
-
-
-def _shared_equals_plain(model: PreTrainedModel, vocab_size: int) -> bool:
-    """Whether the model's attention can be split: tried once, on a few tokens, against the plain forward pass."""
-    if not model._can_set_attn_implementation():
-        return False
-    tokens = torch.arange(12, device=model.device).view(2, 6) * 7919 % vocab_size
-    plain = model(input_ids=tokens).logits[:, 4:].float()
-    try:
-        _, shared = prefill(model, tokens[:, :3])
-        split = Continuations(model, shared, 2, 3)
-        split.feed(tokens[:, 3:5])
-        logits = split.feed(tokens[:, 5:]).logits.float()
-    except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return False
-    return torch.allclose(logits, plain[:, 1:], atol=1e-2, rtol=1e-2)

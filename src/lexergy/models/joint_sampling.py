@@ -121,8 +121,8 @@ def prompt_tokens(lm: "CausalLM", prompt: str | Sequence[int] | Tensor) -> Tenso
         raise LexergyError("the prompt is empty; expected at least one token to continue; write a few words.")
     if tokens.is_floating_point() or tokens.squeeze().ndim > 1:
         raise LexergyError(
-            f"the prompt is a {tokens.dtype} tensor of shape {tuple(tokens.shape)}; expected text, or the token "
-            "ids of one prompt; call `generate` once per prompt."
+            f"the prompt is a {tokens.dtype} tensor of shape {tuple(tokens.shape)}; expected text, or the "
+            "token ids of one prompt; call `generate` once per prompt."
         )
     return tokens.long().reshape(1, -1)
 
@@ -144,8 +144,8 @@ def _budget(num_candidates: int, target_ess: float | None, max_candidates: int |
         )
     if not 0 < target_ess <= budget:
         raise LexergyError(
-            f"`target_ess` is {target_ess}; expected more than 0 and at most the {budget} candidates that may "
-            "be drawn; lower it or raise `max_candidates`."
+            f"`target_ess` is {target_ess}; expected more than 0 and at most the {budget} candidates that "
+            "may be drawn; lower it or raise `max_candidates`."
         )
     return budget
 
@@ -156,9 +156,9 @@ def _warn_if_unreliable(pareto_k: float, ess: float, num_candidates: int) -> Non
     threshold = importance.pareto_k_threshold(num_candidates)
     if pareto_k > threshold:
         warnings.warn(
-            f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates can "
-            f"cope with (effective sample size {ess:.1f}): their weights are too heavy-tailed to be trusted; raise "
-            "`num_candidates`, or set `target_ess`.",
+            f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates "
+            f"can cope with (effective sample size {ess:.1f}): their weights are too heavy-tailed to be "
+            "trusted; raise `num_candidates`, or set `target_ess`.",
             UnreliableWeightsWarning,
             stacklevel=4,
         )

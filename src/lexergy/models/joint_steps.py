@@ -63,8 +63,8 @@ def step_probabilities(
     """Bounds on log P(x_t | x_<t) = log P_LM(x_t | x_<t) + log N_t - log D_t, Eq. 5, Deng et al. 2020.
 
     D_t = E[exp(-E(x_<t, x'_t, ..., x'_T))] over LM samples x' of the rest; the numerator, which also fixes
-    x_t, is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the lower
-    bound of N_t with the upper bound of D_t (Eq. 4), and the other way round.
+    x_t, is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the
+    lower bound of N_t with the upper bound of D_t (Eq. 4), and the other way round.
     """
     tokens = tokens.to(joint.lm.device)
     base = joint.lm.token_log_prob(tokens, prefix_length=prefix_length).cpu()  # (B, C)

@@ -76,7 +76,7 @@ class ResidualEBM:
         continuations: Tensor,  # (B, K, C)
         features: Tensor | None = None,  # (B, K, F)
     ) -> Tensor:  # (B, K)
-        """Energies of continuations; where the energy reads the LM's states and none are given, they are computed."""
+        """Energies of continuations; the LM's states are computed if the energy needs them and has none."""
         if self.energy.features is not None and features is None:
             num_samples = continuations.shape[1]
             whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)

@@ -1,13 +1,11 @@
 """Small transformers to train from scratch: a causal LM and a masked LM of the same shape."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import torch
 from transformers import EuroBertConfig, EuroBertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from lexergy.errors import LexergyError
+from lexergy.models.initialisation import initialised_from
 
 FEED_FORWARD_RATIO = 8 / 3  # SwiGLU has three matrices: as many weights as a plain layer four times as wide
 
@@ -26,7 +24,7 @@ def build_causal_lm(
     The weights depend on the seed alone; `dropout` is that of the attention weights.
     """
     shape = _shape(vocab_size, hidden_size, num_layers, num_heads, max_length, dropout)
-    with _seeded(seed):
+    with initialised_from(seed):
         return LlamaForCausalLM(LlamaConfig(**shape))
 
 
@@ -45,7 +43,7 @@ def build_masked_lm(
     `mask_token` is only noted in its configuration, for readers of the saved model.
     """
     shape = _shape(vocab_size, hidden_size, num_layers, num_heads, max_length, dropout)
-    with _seeded(seed):
+    with initialised_from(seed):
         return EuroBertForMaskedLM(EuroBertConfig(**shape, mask_token_id=mask_token))
 
 
@@ -71,11 +69,3 @@ def _shape(
         "eos_token_id": None,
         "pad_token_id": None,
     }
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """transformers draws initial weights from torch's global generator, which is put back afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
-        yield

@@ -34,12 +34,14 @@ class SharedPrefix(NamedTuple):
         return self.keys[0].shape[0]
 
 
-def prefill(model: PreTrainedModel, prefix: Tensor, **kwargs: Any) -> tuple[ModelOutput, SharedPrefix]:
-    """Run the prefixes (B, P) through the model once; its output, and their keys and values."""
+def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[ModelOutput, SharedPrefix]:
+    """Run the prefixes (B, P) (or `inputs_embeds`) through the model once; its output, their keys and values."""
     cache = DynamicCache()
     with column_major_linears(model):
         output = model(input_ids=prefix, past_key_values=cache, use_cache=True, **kwargs)
-    return output, SharedPrefix([layer.keys for layer in cache.layers], [layer.values for layer in cache.layers])
+    return output, SharedPrefix(
+        [layer.keys for layer in cache.layers], [layer.values for layer in cache.layers]
+    )
 
 
 class Continuations:
@@ -52,7 +54,9 @@ class Continuations:
         self._num_rows = num_rows
         self._length = 0
 
-    def feed(self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any) -> ModelOutput:
+    def feed(
+        self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any
+    ) -> ModelOutput:
         """Feed the next tokens (R, T) (or `inputs_embeds`) of each continuation; the model's output on them."""
         model = model or self.model
         fed = tokens if tokens is not None else kwargs["inputs_embeds"]
@@ -71,6 +75,45 @@ class Continuations:
         return output
 
 
+class PrefixSharing:
+    """Whether a model's attention can be split into prefix and continuation: tried once, on a few tokens."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._backbone = model.base_model
+        self._possible: bool | None = None
+
+    def allows(self, total_length: int) -> bool:
+        """Whether sequences of this length, a sliding window apart, come out as from the plain forward pass."""
+        window = getattr(self._backbone.config.get_text_config(), "sliding_window", None)
+        if window is not None and total_length > window:
+            return False
+        if self._possible is None:
+            self._possible = self._backbone._can_set_attn_implementation() and self._equals_plain()
+        return self._possible
+
+    @torch.no_grad()
+    def _equals_plain(self) -> bool:
+        backbone = self._backbone
+        vocab_size = backbone.get_input_embeddings().weight.shape[0]
+        tokens = torch.arange(12, device=backbone.device).view(2, 6) * 7919 % vocab_size
+        plain = backbone(input_ids=tokens, use_cache=False).last_hidden_state[:, 5:]
+        try:
+            rows = Continuations(backbone, prefill(backbone, tokens[:, :3])[1], 2, 3)
+            rows.feed(tokens[:, 3:5])
+            split = rows.feed(tokens[:, 5:]).last_hidden_state
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ):
+            return False
+        return torch.allclose(split, plain, atol=1e-2, rtol=1e-2)
+
+
 class _OwnLayer(CacheLayerMixin):
     """Keys and values of the continuations' own tokens in one layer, in memory set aside once."""
 
@@ -86,7 +129,9 @@ class _OwnLayer(CacheLayerMixin):
         self.values = value_states.new_empty(rows, heads, self.max_length, value_states.shape[-1])
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         end = self.length + key_states.shape[2]
@@ -141,12 +186,16 @@ def _attend(
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if num_new > 1:
-        future = torch.ones(num_new, num_own, dtype=torch.bool, device=query.device).triu(num_own - num_new + 1)
+        future = torch.ones(num_new, num_own, dtype=torch.bool, device=query.device).triu(
+            num_own - num_new + 1
+        )
         scores[..., prefix_length:].masked_fill_(future.repeat(group, 1), -torch.inf)
     probs = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
 
     own = probs[..., prefix_length:] @ value  # (R, Hkv, G T, d)
-    stacked = probs[..., :prefix_length].view(num_prefixes, samples, kv_heads, -1, prefix_length).transpose(1, 2)
+    stacked = (
+        probs[..., :prefix_length].view(num_prefixes, samples, kv_heads, -1, prefix_length).transpose(1, 2)
+    )
     stacked = stacked.reshape(num_prefixes, kv_heads, -1, prefix_length) @ prefix_value  # (B, Hkv, K G T, d)
     shared = stacked.view(num_prefixes, kv_heads, samples, -1, width).transpose(1, 2).reshape(own.shape)
     output = (own + shared).view(rows, num_heads, num_new, width)
@@ -187,7 +236,9 @@ def _cpu_linears(model: nn.Module) -> list[nn.Module]:
     return [
         layer
         for layer in model.modules()
-        if type(layer) in (nn.Linear, Conv1D) and layer.weight.device.type == "cpu" and "forward" not in vars(layer)
+        if type(layer) in (nn.Linear, Conv1D)
+        and layer.weight.device.type == "cpu"
+        and "forward" not in vars(layer)
     ]
 
 

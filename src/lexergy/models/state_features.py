@@ -57,7 +57,9 @@ def token_statistics(logits: Tensor, tokens: Tensor) -> Tensor:
     log_total = total.log()
     log_prob = shifted.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - log_total
     rank = (logits > picked).sum(-1)
-    return torch.stack((log_prob, log_total - first, (second - first**2).clamp_min(0), rank.float().log1p()), -1)
+    return torch.stack(
+        (log_prob, log_total - first, (second - first**2).clamp_min(0), rank.float().log1p()), -1
+    )
 
 
 def pool_statistics(statistics: Tensor, lengths: Tensor) -> Tensor:
@@ -70,7 +72,7 @@ def pool_statistics(statistics: Tensor, lengths: Tensor) -> Tensor:
         return values.sum(-1) / count
 
     def deviation(values: Tensor) -> Tensor:
-        return (mean(values**2) - mean(values) ** 2).clamp_min(0).sqrt()
+        return mean(((values - mean(values).unsqueeze(-1)) * inside) ** 2).sqrt()
 
     # Fast-DetectGPT (Bao et al. 2024): how far the text's log-probability lies from its expectation.
     curvature = (log_prob + entropy).sum(-1) / (variance.sum(-1) + 1e-6).sqrt()

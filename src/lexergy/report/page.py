@@ -54,7 +54,7 @@ def render_page(result: RunResult) -> str:
     """The page as text. Autoescape is on: whatever a model writes stays text."""
     environment = Environment(
         loader=PackageLoader("lexergy", "report"),
-        autoescape=False,
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

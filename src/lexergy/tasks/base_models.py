@@ -50,7 +50,7 @@ def _cut(context: RunContext, split: str, documents: list) -> Windows:
     recipe = context.recipe.windows
     try:
         return make_windows(
-            [context.encode(document.text) for document in documents],
+            context.encode(documents),
             [document.id for document in documents],
             prefix_length=recipe.prefix,
             continuation_length=recipe.continuation,
@@ -151,6 +151,6 @@ def _streams(context: RunContext) -> dict[str, Tensor]:
     """The tokens of all documents of a split one after the other, end-of-text after each: (T,)."""
     end = torch.tensor([context.tokenizer.eos_token_id])
     return {
-        split: torch.cat([part for document in documents for part in (context.encode(document.text), end)])
+        split: torch.cat([part for tokens in context.encode(documents) for part in (tokens, end)])
         for split, documents in (("train", context.splits.train), ("validation", context.splits.validation))
     }

@@ -1,5 +1,6 @@
 """What the stages of one run share, loaded when the first of them asks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lexergy.data.corpora import load_corpus
+from lexergy.data.corpora import Document, load_corpus
 from lexergy.data.splits import Splits, split_documents
 from lexergy.data.windows import Windows
 from lexergy.models.causal_lm import CausalLM
@@ -59,7 +60,8 @@ class RunContext:
     def energy(self, name: str) -> EnergyModel:
         return EnergyModel.from_pretrained(self.folder / name)
 
-    def encode(self, text: str) -> Tensor:
-        """Token ids (T,) of a document, without special tokens."""
-        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return torch.tensor(ids, dtype=torch.long)
+    def encode(self, documents: Sequence[Document]) -> list[Tensor]:
+        """Token ids (T,) of each document, without special tokens; all at once, on all cores."""
+        texts = [document.text for document in documents]
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
+        return [torch.tensor(ids, dtype=torch.long) for ids in encoded["input_ids"]]

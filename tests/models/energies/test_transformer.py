@@ -121,6 +121,21 @@ def test_batches_and_chunks_do_not_change_results(lm: CausalLM, causal: bool) ->
     torch.testing.assert_close(torch.tensor(single), together, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 8])
+def test_never_more_rows_than_asked_for(lm: CausalLM, causal: bool, rows: int) -> None:
+    energy = TransformerEnergy.from_causal_lm(lm, causal=causal).eval()
+    energy._can_share = causal
+    energy.rows_per_batch = rows
+    seen: list[int] = []
+    energy.backbone.register_forward_pre_hook(
+        lambda module, arguments, named: seen.append(len(named["input_ids"])), with_kwargs=True
+    )
+    with torch.no_grad():
+        energy.score(random_tokens(5, 3), random_tokens(5, 4, 2))
+    assert max(seen) <= rows
+
+
 def test_sharing_the_prefix_is_faster_than_whole_sequences() -> None:
     sizes = {"vocab_size": 257, "hidden_size": 128, "num_layers": 2, "num_heads": 4, "max_length": 256}
     energy = TransformerEnergy.from_causal_lm(build_causal_lm(**sizes, seed=1)).eval()

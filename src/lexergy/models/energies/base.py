@@ -1,12 +1,9 @@
 """What every energy with parameters has in common: one call, one file format, errors that help."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -119,14 +116,6 @@ def check_shapes(prefix: Tensor, continuations: Tensor) -> None:
             f"prefix has shape {tuple(prefix.shape)} and continuations {tuple(continuations.shape)}; "
             "expected (B, P) and (B, K, C) with the same B."
         )
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Random initialisation from a seed, with the global generator left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
 
 
 def _read_config(source: str) -> dict[str, Any]:

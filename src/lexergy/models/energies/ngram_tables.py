@@ -64,8 +64,8 @@ class NgramEmbedding(nn.Module):
         super().__init__()
         self.settings = settings
         self.tables = nn.ModuleList(nn.Embedding(settings.buckets, settings.width) for _ in settings.orders)
-        for table in self.tables:
-            nn.init.normal_(table.weight, std=_INITIAL_STD)
+        for weight in self.tables.parameters():
+            nn.init.normal_(weight, std=_INITIAL_STD)
 
     def forward(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L, orders * width)
         return torch.cat(

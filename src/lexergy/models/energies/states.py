@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.models.energies.base import EnergyConfig, EnergyModel, seeded
+from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.initialisation import initialised_from
 from lexergy.models.state_features import StateFeatures
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class StatesEnergy(EnergyModel):
         size = self.features.size(config.hidden_size)
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("std", torch.ones(size))
-        with seeded(seed):
+        with initialised_from(seed):
             self.head = _head(size, config.hidden_units, config.dropout)
 
     @classmethod

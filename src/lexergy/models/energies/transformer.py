@@ -25,11 +25,13 @@ from lexergy.models.energies.backbones import (
     masked_backbone,
     portable,
 )
-from lexergy.models.energies.base import EnergyConfig, EnergyModel, seeded
+from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.energies.lora import Lora, add_lora, is_adapter
 from lexergy.models.energies.ngram_tables import NgramEmbedding, NgramTables
-from lexergy.models.energies.sharing import Inputs, SharedStates, is_shareable, window_of
+from lexergy.models.energies.sharing import Inputs, SharedStates
 from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+from lexergy.models.initialisation import initialised_from
+from lexergy.models.shared_prefix import PrefixSharing
 
 Pooling = Literal["continuation", "sequence"]
 
@@ -76,7 +78,7 @@ class TransformerEnergy(EnergyModel):
         width = _embedding(self.backbone).embedding_dim
         hidden_size = self.backbone.config.get_text_config().hidden_size
         tables = None if config.ngram_tables is None else NgramTables(**config.ngram_tables)
-        with seeded(seed):
+        with initialised_from(seed):
             if config.lora is not None:
                 add_lora(self.backbone, Lora(**config.lora))
             self.ngrams = None if tables is None else NgramEmbedding(tables)
@@ -88,7 +90,7 @@ class TransformerEnergy(EnergyModel):
             nn.init.zeros_(self.ngram_input.weight)  # a pretrained backbone starts as itself
         self._reader = None if tokenizer is None else TextReader(tokenizer, _max_length(self.backbone))
         self._lm_tokenizer: PreTrainedTokenizerBase | None = None
-        self._can_share: bool | None = None
+        self._sharing = PrefixSharing(self.backbone)
 
     @classmethod
     def from_causal_lm(
@@ -179,13 +181,9 @@ class TransformerEnergy(EnergyModel):
         return torch.cat([self._whole(prefix, some) for some in slices], 1)
 
     def _shares(self, prefix: Tensor, continuations: Tensor) -> bool:
-        window = window_of(self.backbone)
-        total = prefix.shape[1] + continuations.shape[2]
-        if not self.config.causal or prefix.shape[1] == 0 or (window is not None and total > window):
+        if not self.config.causal or prefix.shape[1] == 0:
             return False
-        if self._can_share is None:
-            self._can_share = is_shareable(self.backbone)
-        return self._can_share
+        return self._sharing.allows(prefix.shape[1] + continuations.shape[2])
 
     def _whole(self, prefix: Tensor, continuations: Tensor) -> Tensor:
         """Energies (b, k) of whole sequences."""

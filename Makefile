@@ -2,7 +2,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: help install quickstart test lint format clean
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from lexergy.core.vocabulary import BLOCK, VocabularySummary, block_of, summarise
 from lexergy.errors import LexergyError
 
-_BLOCK = 128  # the vocabulary is searched in two stages: block, then token within the block
 _FIRST_CANDIDATES = 512  # a nucleus seldom has more tokens; the whole vocabulary is sorted when one does
 
 
@@ -40,15 +40,20 @@ class Draw(NamedTuple):
     log_prob: Tensor  # (N,) float64, under the truncated law
 
 
-def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding) -> Draw:
-    """Draw one token per row of `logits` (N, V) by inverse CDF at `uniforms` (N,), with its log-probability."""
+def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding, summary: VocabularySummary | None = None) -> Draw:
+    """Draw one token per row of `logits` (N, V) by inverse CDF at `uniforms` (N,), with its log-probability.
+
+    `summary` is that of the logits, where it is known already.
+    """
     if decoding.temperature != 1:
-        logits = logits / decoding.temperature
+        logits, summary = logits / decoding.temperature, None
+    summary = summary or summarise(logits)
     if decoding.top_k is None and decoding.top_p is None:
-        return _draw_untruncated(logits, uniforms)
-    candidates, tokens = _candidates(logits, decoding)  # (N, M) in descending order, -inf outside the law
+        return _draw_untruncated(logits, uniforms, summary)
+    candidates, tokens = _candidates(logits, decoding, summary)  # (N, M) in descending order, -inf outside the law
     log_probs = candidates.double().log_softmax(-1)
-    place = _first_above(log_probs.exp(), uniforms)
+    probs = log_probs.exp()
+    place, _ = _search(probs, uniforms * probs.sum(-1))
     return Draw(_pick(tokens, place), _pick(log_probs, place))
 
 
@@ -57,25 +62,19 @@ def truncated_log_probs(logits: Tensor, decoding: Decoding) -> Tensor:
     logits = logits / decoding.temperature
     if decoding.top_k is None and decoding.top_p is None:
         return logits.log_softmax(-1)
-    candidates, tokens = _candidates(logits, decoding)
+    candidates, tokens = _candidates(logits, decoding, summarise(logits))
     return torch.full_like(logits, -torch.inf).scatter(-1, tokens, candidates.log_softmax(-1))
 
 
-def _draw_untruncated(logits: Tensor, uniforms: Tensor) -> Draw:
-    """Inverse CDF in two stages, so that only block sums of the vocabulary are accumulated."""
-    num_rows, vocab_size = logits.shape
-    peak = logits.amax(-1, keepdim=True)
-    weights = (logits - peak).exp_()
-    if vocab_size % _BLOCK:
-        weights = torch.nn.functional.pad(weights, (0, -vocab_size % _BLOCK))
-    blocks = weights.unflatten(-1, (-1, _BLOCK))  # (N, V / block, block)
-    sums = blocks.sum(-1, dtype=torch.float64)
-    block, rest = _search(sums, uniforms * sums.sum(-1))
-    inside = blocks[torch.arange(num_rows, device=logits.device), block].double()  # (N, block)
-    place, _ = _search(inside, rest)
-    tokens = block * _BLOCK + place
-    log_prob = _pick(logits, tokens).double() - peak.squeeze(-1) - sums.sum(-1).log()
-    return Draw(tokens, log_prob)
+def _draw_untruncated(logits: Tensor, uniforms: Tensor, summary: VocabularySummary) -> Draw:
+    """Inverse CDF in two stages: a block of tokens by its mass, then a token within the block."""
+    log_mass = summary.log_mass()  # (N, blocks)
+    log_total = log_mass.logsumexp(-1, keepdim=True)
+    block, rest = _search((log_mass - log_total).exp(), uniforms)
+    probs = (block_of(logits, block).double() - log_total).exp()  # (N, BLOCK)
+    place, _ = _search(probs, rest)
+    tokens = block * BLOCK + place
+    return Draw(tokens, _pick(logits, tokens).double() - log_total.squeeze(-1))
 
 
 def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -88,48 +87,33 @@ def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return index, target - (_pick(cumulated, index) - _pick(weights, index))
 
 
-def _first_above(probs: Tensor, uniforms: Tensor) -> Tensor:
-    return _search(probs, uniforms * probs.sum(-1))[0]
-
-
-def _candidates(logits: Tensor, decoding: Decoding) -> tuple[Tensor, Tensor]:
+def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary) -> tuple[Tensor, Tensor]:
     """Logits of the tokens in the truncated law in descending order, and their token ids, both (N, M)."""
     vocab_size = logits.shape[-1]
     if decoding.top_k is not None:
-        values, tokens = _top(logits, min(decoding.top_k, vocab_size))
-        log_total = values.logsumexp(-1, keepdim=True)
+        values, tokens = _top(logits, min(decoding.top_k, vocab_size), summary)
+        log_total = values.double().logsumexp(-1, keepdim=True)
     else:
-        values, tokens = _top(logits, min(_FIRST_CANDIDATES, vocab_size))
-        log_total = logits.logsumexp(-1, keepdim=True)
+        values, tokens = _top(logits, min(_FIRST_CANDIDATES, vocab_size), summary)
+        log_total = summary.log_mass().logsumexp(-1, keepdim=True)
     if decoding.top_p is None:
         return values, tokens
-    probs = (values - log_total).double().exp()
+    probs = (values - log_total).exp()
     if decoding.top_k is None and bool((probs.sum(-1) < decoding.top_p).any()):
         values, tokens = logits.sort(-1, descending=True)
-        probs = (values - log_total).double().exp()
+        probs = (values - log_total).exp()
     before = probs.cumsum(-1) - probs  # a token is kept while the mass before it has not reached top_p
     return values.masked_fill(before >= decoding.top_p, -torch.inf), tokens
 
 
-def _top(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`torch.topk`, in two stages for a large vocabulary: the top tokens lie in the blocks of highest maximum."""
-    num_rows, vocab_size = logits.shape
-    num_blocks = vocab_size // _BLOCK
-    if vocab_size % _BLOCK or count * 4 > num_blocks:
-        return tuple(logits.topk(count, -1))
-    blocks = logits.unflatten(-1, (num_blocks, _BLOCK))
-    chosen = _maximum(blocks).topk(count, -1).indices  # (N, count)
-    rows = torch.arange(num_rows, device=logits.device).unsqueeze(-1)
-    values, places = blocks[rows, chosen].flatten(1).topk(count, -1)
-    return values, chosen.gather(-1, places // _BLOCK) * _BLOCK + places % _BLOCK
-
-
-def _maximum(values: Tensor) -> Tensor:
-    """`amax` over a last dimension that is a power of two, by halving: element-wise, so fast in any memory order."""
-    while values.shape[-1] > 1:
-        half = values.shape[-1] // 2
-        values = torch.maximum(values[..., :half], values[..., half:])
-    return values.squeeze(-1)
+def _top(logits: Tensor, count: int, summary: VocabularySummary) -> tuple[Tensor, Tensor]:
+    """`torch.topk`; in a large vocabulary the top tokens lie in the blocks of highest maximum."""
+    if count * 4 > summary.maximum.shape[-1]:
+        values, tokens = logits.topk(count, -1)
+        return values, tokens
+    chosen = summary.maximum.topk(count, -1).indices  # (N, count)
+    values, places = block_of(logits, chosen).flatten(1).topk(count, -1)
+    return values, chosen.gather(-1, places // BLOCK) * BLOCK + places % BLOCK
 
 
 def _pick(table: Tensor, index: Tensor) -> Tensor:

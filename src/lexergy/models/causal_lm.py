@@ -11,7 +11,9 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.decoding import Decoding
+from lexergy.core.vocabulary import NEVER, summarise
 from lexergy.errors import LexergyError
+from lexergy.models.llama_rows import LlamaContinuations, is_plain_llama
 from lexergy.models.loading import load_causal_lm
 from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
 from lexergy.models.shared_prefix import Continuations, PrefixSharing, SharedPrefix, prefill
@@ -19,7 +21,6 @@ from lexergy.models.state_features import StateFeatures
 
 _REFERENCE = "lexergy_lm.json"
 _HERE = "."
-_NEVER = -1e9  # a logit of probability zero that still multiplies by zero without becoming NaN
 _SCORING_BYTES = 2**28  # logits held at once while scoring
 
 
@@ -215,7 +216,7 @@ class CausalLM:
     def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
         """The law of the next token, (B, V), -inf for forbidden tokens."""
         prefix_tokens = self._check_prefix(prefix_tokens, 0)
-        log_probs = self.forbid(self._prefill(prefix_tokens).logits.double()).log_softmax(-1)
+        log_probs = self.forbid_(self._prefill(prefix_tokens).logits.double()).log_softmax(-1)
         return log_probs.index_fill(-1, self._forbidden_index(), -torch.inf)
 
     @torch.inference_mode()
@@ -229,30 +230,30 @@ class CausalLM:
             logits, hidden_states = self._continuation_logits(rows, prefix_length, with_states=True)
             pool = PooledStates(features, len(rows), length, self.hidden_size)
             for step in range(length):
-                pool.add_statistics(step, logits[:, step], rows[:, prefix_length + step])
+                law = logits[:, step]
+                pool.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
             pool.add_states(hidden_states, torch.ones(len(rows), length))
             pooled.append(pool.pooled(torch.full((len(rows),), length)))
         return torch.cat(pooled)
 
     def continuations(
         self, prefix: Tensor, num_samples: int, max_length: int
-    ) -> tuple[Tensor, Continuations | RepeatedPrefix]:
-        """The logits (B, V) after each prefix, and K rows per prefix that can be fed further tokens."""
+    ) -> tuple[Tensor, LlamaContinuations | Continuations | RepeatedPrefix]:
+        """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
         prefilled = self._prefill(prefix)
-        if self._shares_prefix(prefix.shape[1] + max_length):
-            return prefilled.logits, Continuations(
-                self.model, prefilled.shared, len(prefix) * num_samples, max_length
-            )
-        return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
+        if not self._shares_prefix(prefix.shape[1] + max_length):
+            return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
+        rows = LlamaContinuations if is_plain_llama(self.model) else Continuations
+        return prefilled.logits, rows(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
 
     def forget_prefix(self) -> None:
         """Free the keys and values of the last prefixes run."""
         self._prefilled = None
 
-    def forbid(self, logits: Tensor, allowed: int | None = None) -> Tensor:
-        """Logits (..., V) in which the forbidden tokens, but for one that may be `allowed`, cannot be drawn."""
+    def forbid_(self, logits: Tensor, allowed: int | None = None) -> Tensor:
+        """Change logits (..., V) so that the forbidden tokens, but for an `allowed` one, cannot be drawn."""
         index = self._forbidden_index(allowed)
-        return logits.index_fill(-1, index, _NEVER) if len(index) else logits
+        return logits.index_fill_(-1, index, NEVER) if len(index) else logits
 
     def _forbidden_index(self, allowed: int | None = None) -> Tensor:
         ids = [token for token in self.forbidden_tokens if token != allowed]
@@ -266,15 +267,17 @@ class CausalLM:
         if not self._shares_prefix(rows.shape[1]):
             output = self.model(input_ids=self._with_start(rows), output_hidden_states=with_states)
             states = [layer[:, -length:] for layer in output.hidden_states or ()]
-            return self.forbid(output.logits[:, -length - 1 : -1].float()), states
+            return self.forbid_(output.logits[:, -length - 1 : -1].float()), states
         # The last token predicts nothing: it is fed only where its own states are wanted.
         tokens = rows[:, prefix_length:] if with_states else rows[:, prefix_length:-1]
-        first, fed = self.continuations(rows[:, :prefix_length], 1, length)
+        prefilled = self._prefill(rows[:, :prefix_length])
+        first = prefilled.logits.unsqueeze(1)  # (B, 1, V)
         if tokens.shape[1] == 0:
-            return self.forbid(first.unsqueeze(1)), ()
+            return self.forbid_(first.clone()), ()
+        fed = Continuations(self.model, prefilled.shared, len(rows), length)
         output = fed.feed(tokens, output_hidden_states=with_states)
-        logits = torch.cat((first.unsqueeze(1), output.logits[:, : length - 1].float()), 1)
-        return self.forbid(logits), output.hidden_states or ()
+        logits = torch.cat((first, output.logits[:, : length - 1].float()), 1)
+        return self.forbid_(logits), output.hidden_states or ()
 
     def _prefill(self, prefix: Tensor) -> _Prefilled:
         """Run the prefixes once; the last ones run are remembered, since they are often continued again."""

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import ModelOutput
 
 from lexergy.core.decoding import Decoding, draw
 from lexergy.core.random import uniforms
+from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.models.state_features import StateFeatures, pool_statistics, token_statistics
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class PooledStates:
         self.statistics = torch.zeros(num_rows, max_length, 4)
         self.states = torch.zeros(num_rows, len(features.layers), hidden_size)
 
-    def add_statistics(self, step: int, logits: Tensor, tokens: Tensor) -> None:
-        self.statistics[:, step] = token_statistics(logits, tokens)
+    def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
+        self.statistics[:, step] = token_statistics(logits, tokens, summary)
 
     def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
         """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
@@ -81,14 +82,15 @@ def sample_batch(
     alive = torch.ones(num_rows, dtype=torch.bool, device=prefix.device)
     pool = None if features is None else PooledStates(features, num_rows, max_new_tokens, lm.hidden_size)
     for step in range(max_new_tokens):
-        logits = lm.forbid(logits, allowed=stop_token)
+        lm.forbid_(logits, allowed=stop_token)
         numbers = uniforms(seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
-        drawn = draw(logits, numbers, decoding)
+        summary = summarise(logits)
+        drawn = draw(logits, numbers, decoding, summary)
         chosen = torch.where(alive, drawn.tokens, stop_token or 0)
         tokens[:, step] = chosen
         log_prob += drawn.log_prob.masked_fill(~alive, 0)
         if pool is not None:
-            pool.add_statistics(step, logits, chosen)
+            pool.add_statistics(step, logits, chosen, summary)
         counted = alive
         if stop_token is not None:
             ended = alive & (chosen == stop_token)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lexergy.core.vocabulary import VocabularySummary, ranks
 from lexergy.errors import LexergyError
 
 STATISTICS = (
@@ -42,24 +43,15 @@ class StateFeatures:
             )
 
 
-def token_statistics(logits: Tensor, tokens: Tensor) -> Tensor:
+def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> Tensor:
     """Of each token under its next-token law: log-probability, entropy, variance of log p, log-rank.
 
-    logits (N, V), tokens (N,) -> (N, 4).
+    logits (N, V) with their summary, tokens (N,) -> (N, 4).
     """
-    picked = logits.gather(-1, tokens.unsqueeze(-1))  # (N, 1)
-    shifted = logits - logits.amax(-1, keepdim=True)
-    weights = shifted.exp()
-    total = weights.sum(-1)
-    weighted = weights.mul_(shifted)
-    first = weighted.sum(-1) / total  # E[s] of the shifted logits s
-    second = weighted.mul_(shifted).sum(-1) / total  # E[s^2]
-    log_total = total.log()
-    log_prob = shifted.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - log_total
-    rank = (logits > picked).sum(-1)
-    return torch.stack(
-        (log_prob, log_total - first, (second - first**2).clamp_min(0), rank.float().log1p()), -1
-    )
+    log_total, entropy, variance = summary.moments()
+    log_prob = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double() - log_total
+    log_rank = ranks(logits, tokens).double().log1p()
+    return torch.stack((log_prob, entropy, variance, log_rank), -1).float()
 
 
 def pool_statistics(statistics: Tensor, lengths: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lexergy.core.vocabulary import BLOCK, VocabularySummary, block_of, summarise
+from lexergy.core.vocabulary import BLOCK, VocabularySummary, block_maxima, block_of, summarise
 from lexergy.errors import LexergyError
 
 _FIRST_CANDIDATES = 512  # a nucleus seldom has more tokens; the whole vocabulary is sorted when one does
@@ -47,9 +47,8 @@ def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding, summary: Vocabula
     """
     if decoding.temperature != 1:
         logits, summary = logits / decoding.temperature, None
-    summary = summary or summarise(logits)
     if decoding.top_k is None and decoding.top_p is None:
-        return _draw_untruncated(logits, uniforms, summary)
+        return _draw_untruncated(logits, uniforms, summary or summarise(logits))
     candidates, tokens = _candidates(logits, decoding, summary)  # (N, M) in descending order, -inf outside the law
     log_probs = candidates.double().log_softmax(-1)
     probs = log_probs.exp()
@@ -62,7 +61,7 @@ def truncated_log_probs(logits: Tensor, decoding: Decoding) -> Tensor:
     logits = logits / decoding.temperature
     if decoding.top_k is None and decoding.top_p is None:
         return logits.log_softmax(-1)
-    candidates, tokens = _candidates(logits, decoding, summarise(logits))
+    candidates, tokens = _candidates(logits, decoding, None)
     return torch.full_like(logits, -torch.inf).scatter(-1, tokens, candidates.log_softmax(-1))
 
 
@@ -87,14 +86,18 @@ def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return index, target - (_pick(cumulated, index) - _pick(weights, index))
 
 
-def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary) -> tuple[Tensor, Tensor]:
+def _candidates(
+    logits: Tensor, decoding: Decoding, summary: VocabularySummary | None
+) -> tuple[Tensor, Tensor]:
     """Logits of the tokens in the truncated law in descending order, and their token ids, both (N, M)."""
     vocab_size = logits.shape[-1]
     if decoding.top_k is not None:
-        values, tokens = _top(logits, min(decoding.top_k, vocab_size), summary)
+        maxima = block_maxima(logits) if summary is None else summary.maximum
+        values, tokens = _top(logits, min(decoding.top_k, vocab_size), maxima)
         log_total = values.double().logsumexp(-1, keepdim=True)
     else:
-        values, tokens = _top(logits, min(_FIRST_CANDIDATES, vocab_size), summary)
+        summary = summary or summarise(logits)
+        values, tokens = _top(logits, min(_FIRST_CANDIDATES, vocab_size), summary.maximum)
         log_total = summary.log_mass().logsumexp(-1, keepdim=True)
     if decoding.top_p is None:
         return values, tokens
@@ -106,12 +109,12 @@ def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary) 
     return values.masked_fill(before >= decoding.top_p, -torch.inf), tokens
 
 
-def _top(logits: Tensor, count: int, summary: VocabularySummary) -> tuple[Tensor, Tensor]:
+def _top(logits: Tensor, count: int, maxima: Tensor) -> tuple[Tensor, Tensor]:
     """`torch.topk`; in a large vocabulary the top tokens lie in the blocks of highest maximum."""
-    if count * 4 > summary.maximum.shape[-1]:
+    if count * 4 > maxima.shape[-1]:
         values, tokens = logits.topk(count, -1)
         return values, tokens
-    chosen = summary.maximum.topk(count, -1).indices  # (N, count)
+    chosen = maxima.topk(count, -1).indices  # (N, count)
     values, places = block_of(logits, chosen).flatten(1).topk(count, -1)
     return values, chosen.gather(-1, places // BLOCK) * BLOCK + places % BLOCK
 

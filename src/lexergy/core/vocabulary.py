@@ -12,7 +12,7 @@ from torch import Tensor
 
 BLOCK = 128  # tokens; a power of two
 NEVER = -1e9  # a logit of probability zero, which times zero is zero
-_CHUNK = 2**18  # logits at hand at once
+_CHUNK = 2**20  # logits at hand at once
 
 
 class VocabularySummary(NamedTuple):
@@ -43,6 +43,11 @@ def summarise(logits: Tensor) -> VocabularySummary:
     """Read the logits (N, V) once."""
     parts = [_summarise_blocks(blocks) for blocks in _chunks(logits)]
     return VocabularySummary(*(torch.cat(columns, -1) for columns in zip(*parts, strict=True)))
+
+
+def block_maxima(logits: Tensor) -> Tensor:
+    """The largest logit of each block, (N, blocks): what of a summary top-k needs."""
+    return torch.cat([_fold(torch.maximum, blocks) for blocks in _chunks(logits)], -1)
 
 
 def ranks(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from lexergy.models.state_features import StateFeatures
 _REFERENCE = "lexergy_lm.json"
 _HERE = "."
 _SCORING_BYTES = 2**28  # logits held at once while scoring
+_PREFIXES_AT_ONCE = 256  # whose keys and values are held at once
 
 
 class _Prefilled(NamedTuple):
@@ -149,7 +150,7 @@ class CausalLM:
         stop_token: int | None = None,
         prefix_ids: Sequence[int] | None = None,
         first_sample: int = 0,
-        rows_per_batch: int = 256,
+        rows_per_batch: int = _PREFIXES_AT_ONCE,
         features: StateFeatures | None = None,
     ) -> Samples:
         """Draw K = `num_samples` continuations of each prefix, with their log-probabilities.
@@ -204,10 +205,8 @@ class CausalLM:
     @torch.inference_mode()
     def token_log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
         """log p_LM(x_t | x_<t) of each continuation token of rows (B, L): (B, C) float64."""
-        tokens = self._check_rows(tokens, prefix_length)
         scored = []
-        for rows in tokens.split(self._scoring_rows(tokens.shape[1] - prefix_length)):
-            logits, _ = self._continuation_logits(rows, prefix_length)
+        for rows, logits, _ in self._scored(self._check_rows(tokens, prefix_length), prefix_length):
             picked = logits.double().log_softmax(-1).gather(-1, rows[:, prefix_length:, None])
             scored.append(picked.squeeze(-1))
         return torch.cat(scored)
@@ -226,8 +225,7 @@ class CausalLM:
         tokens = self._check_rows(tokens, prefix_length)
         length = tokens.shape[1] - prefix_length
         pooled = []
-        for rows in tokens.split(self._scoring_rows(length)):
-            logits, hidden_states = self._continuation_logits(rows, prefix_length, with_states=True)
+        for rows, logits, hidden_states in self._scored(tokens, prefix_length, with_states=True):
             pool = PooledStates(features, len(rows), length, self.hidden_size)
             for step in range(length):
                 law = logits[:, step]
@@ -259,22 +257,39 @@ class CausalLM:
         ids = [token for token in self.forbidden_tokens if token != allowed]
         return torch.tensor(ids, dtype=torch.long, device=self.device)
 
+    def _scored(
+        self, tokens: Tensor, prefix_length: int, with_states: bool = False
+    ) -> Iterator[tuple[Tensor, Tensor, Sequence[Tensor]]]:
+        """A few rows (b, L) at a time: the logits (b, C, V) that predict each continuation token and, with states,
+        the hidden states of the tokens themselves."""
+        length = tokens.shape[1] - prefix_length
+        few = max(1, _SCORING_BYTES // (8 * length * self.vocab_size))
+        for group in tokens.split(_PREFIXES_AT_ONCE):
+            if not self._shares_prefix(tokens.shape[1]):
+                for rows in group.split(few):
+                    yield rows, *self._whole_logits(rows, length, with_states)
+                continue
+            prefilled = self._prefill(group[:, :prefix_length])
+            for start in range(0, len(group), few):
+                some = slice(start, start + few)
+                first, shared = prefilled.logits[some].unsqueeze(1), prefilled.shared.select(some)
+                continuation = group[some, prefix_length:]
+                yield group[some], *self._continuation_logits(first, shared, continuation, with_states)
+
+    def _whole_logits(self, rows: Tensor, length: int, with_states: bool) -> tuple[Tensor, Sequence[Tensor]]:
+        output = self.model(input_ids=self._with_start(rows), output_hidden_states=with_states)
+        states = [layer[:, -length:] for layer in output.hidden_states or ()]
+        return self.forbid_(output.logits[:, -length - 1 : -1].float()), states
+
     def _continuation_logits(
-        self, rows: Tensor, prefix_length: int, with_states: bool = False
+        self, first: Tensor, shared: SharedPrefix, continuation: Tensor, with_states: bool
     ) -> tuple[Tensor, Sequence[Tensor]]:
-        """Logits (B, C, V) that predict each continuation token; with states, those of the tokens themselves."""
-        length = rows.shape[1] - prefix_length
-        if not self._shares_prefix(rows.shape[1]):
-            output = self.model(input_ids=self._with_start(rows), output_hidden_states=with_states)
-            states = [layer[:, -length:] for layer in output.hidden_states or ()]
-            return self.forbid_(output.logits[:, -length - 1 : -1].float()), states
+        length = continuation.shape[1]
         # The last token predicts nothing: it is fed only where its own states are wanted.
-        tokens = rows[:, prefix_length:] if with_states else rows[:, prefix_length:-1]
-        prefilled = self._prefill(rows[:, :prefix_length])
-        first = prefilled.logits.unsqueeze(1)  # (B, 1, V)
+        tokens = continuation if with_states else continuation[:, :-1]
         if tokens.shape[1] == 0:
             return self.forbid_(first.clone()), ()
-        fed = Continuations(self.model, prefilled.shared, len(rows), length)
+        fed = Continuations(self.model, shared, len(continuation), length)
         output = fed.feed(tokens, output_hidden_states=with_states)
         logits = torch.cat((first, output.logits[:, : length - 1].float()), 1)
         return self.forbid_(logits), output.hidden_states or ()
@@ -297,9 +312,6 @@ class CausalLM:
         if self.start_token is None:
             return prefix
         return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
-
-    def _scoring_rows(self, length: int) -> int:
-        return max(1, _SCORING_BYTES // (8 * length * self.vocab_size))
 
     def _need_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:

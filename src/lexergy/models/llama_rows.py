@@ -49,8 +49,8 @@ class LlamaContinuations:
         self._group = config.num_attention_heads // config.num_key_value_heads
         self._width = model.model.layers[0].self_attn.head_dim
         self._length = 0
-        shape = (len(model.model.layers), self._kv_heads, num_rows, max_length, self._width)
-        self._keys = torch.empty(shape)  # (layers, Hkv, R, C, d)
+        shape = (len(model.model.layers), prefix.num_prefixes, self._kv_heads, self._samples, max_length, self._width)
+        self._keys = torch.empty(shape)  # (layers, B, Hkv, K, C, d)
         self._values = torch.empty(shape)
         positions = torch.arange(prefix.length, prefix.length + max_length)[None]
         cos, sin = model.model.rotary_emb(self._keys, positions)  # (1, C, d), both halves alike
@@ -84,40 +84,36 @@ class LlamaContinuations:
         return LlamaStep(logits, tuple(seen))
 
     def _attend(self, index: int, attention: nn.Module, states: Tensor) -> Tensor:  # (D, R) -> (H d, R)
-        """softmax([q K_prefix^T, q K_own^T] / sqrt(d)) [V_prefix; V_own], in the order (Hkv, R, G, d)."""
-        kv_heads, group, width, end = self._kv_heads, self._group, self._width, self._length + 1
-        query = self._rotated(attention.q_proj.weight @ states, self._query_turn)  # (H, d, R)
-        query = query.view(kv_heads, group, width, self._rows).permute(0, 3, 1, 2).contiguous()  # (Hkv, R, G, d)
-        key = self._rotated(attention.k_proj.weight @ states, self._key_turn)  # (Hkv, d, R)
-        value = (attention.v_proj.weight @ states).view(kv_heads, width, self._rows)
-        keys, values = self._keys[index, :, :, :end], self._values[index, :, :, :end]  # (Hkv, R, S, d)
-        keys[:, :, -1], values[:, :, -1] = key.transpose(1, 2), value.transpose(1, 2)
+        """softmax([q K_prefix^T, q K_own^T] / sqrt(d)) [V_prefix; V_own], in the order (B, Hkv, K, G, d)."""
+        group, width, end = self._group, self._width, self._length + 1
+        query = self._rotated(attention.q_proj.weight @ states, self._query_turn)  # (H d, R)
+        query = self._by_row(query, group).contiguous()  # (B, Hkv, K, G, d)
+        keys, values = self._keys[index, :, :, :, :end], self._values[index, :, :, :, :end]  # (B, Hkv, K, S, d)
+        keys[..., -1:, :] = self._by_row(self._rotated(attention.k_proj.weight @ states, self._key_turn), 1)
+        values[..., -1:, :] = self._by_row(attention.v_proj.weight @ states, 1)
 
-        flat = query.view(-1, group, width)  # (Hkv R, G, d)
-        on_own = torch.bmm(flat, keys.flatten(0, 1).transpose(1, 2))  # (Hkv R, G, S)
-        on_prefix = self._by_prefix(query) @ self._prefix_part(self._prefix.keys[index]).transpose(-1, -2)
-        on_prefix = on_prefix.view(-1, group, self._prefix.length)  # (Hkv R, G, P)
-        probs = torch.cat((on_prefix, on_own), -1).softmax(-1)
-        shared = self._by_prefix(probs[..., : self._prefix.length]) @ self._prefix_part(self._prefix.values[index])
-        output = torch.baddbmm(shared.view(-1, group, width), probs[..., self._prefix.length :], values.flatten(0, 1))
-        output = output.view(kv_heads, self._rows, group, width).permute(0, 2, 3, 1)  # (Hkv, G, d, R)
+        prefix_length = self._prefix.length
+        on_own = torch.bmm(query.view(-1, group, width), keys.flatten(0, 2).transpose(1, 2))  # (B Hkv K, G, S)
+        on_prefix = query.flatten(2, 3) @ self._prefix.keys[index].transpose(-1, -2)  # (B, Hkv, K G, P)
+        probs = torch.cat((on_prefix.view(*on_own.shape[:2], prefix_length), on_own), -1).softmax(-1)
+        shared = probs[..., :prefix_length].reshape(on_prefix.shape) @ self._prefix.values[index]  # (B, Hkv, K G, d)
+        output = torch.baddbmm(shared.view(-1, group, width), probs[..., prefix_length:], values.flatten(0, 2))
+        output = output.view(*query.shape).permute(1, 3, 4, 0, 2)  # (Hkv, G, d, B, K)
         return output.reshape(-1, self._rows)
 
-    def _by_prefix(self, rows: Tensor) -> Tensor:
-        """(Hkv, R, G, x) or (Hkv R, G, x) -> (Hkv, B, K G, x): one matrix per prefix."""
-        return rows.reshape(self._kv_heads, self._prefix.num_prefixes, self._samples * self._group, rows.shape[-1])
-
-    def _prefix_part(self, part: Tensor) -> Tensor:
-        return part.transpose(0, 1)  # (B, Hkv, P, d) -> (Hkv, B, P, d)
+    def _by_row(self, projected: Tensor, group: int) -> Tensor:
+        """(Hkv G d, R) -> (B, Hkv, K, G, d)."""
+        heads = projected.view(self._kv_heads, group, self._width, self._prefix.num_prefixes, self._samples)
+        return heads.permute(3, 0, 4, 1, 2)
 
     def _rotated(self, projected: Tensor, turn: Tensor) -> Tensor:
-        """Rotary positions: every row stands at the same one. (H d, R) -> (H, d, R)."""
+        """Rotary positions, of which every row stands at the same one: (H d, R) -> (H d, R)."""
         first, second = projected.view(-1, 2, self._width // 2, self._rows).unbind(1)  # (H, d/2, R)
         cos, sin = turn[:, self._length]  # (d / 2, 1)
         turned = torch.empty_like(projected).view(-1, 2, self._width // 2, self._rows)
         torch.addcmul(first * cos, second, sin, value=-1, out=turned[:, 0])
         torch.addcmul(second * cos, first, sin, out=turned[:, 1])
-        return turned.view(-1, self._width, self._rows)
+        return turned.view(projected.shape)
 
 
 def _normalised(states: Tensor, norm: nn.Module) -> Tensor:  # (D, R) -> (D, R)

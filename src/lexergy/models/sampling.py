@@ -84,12 +84,12 @@ def sample_batch(
     for step in range(max_new_tokens):
         lm.forbid_(logits, allowed=stop_token)
         numbers = uniforms(seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
-        summary = summarise(logits)
+        summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
         drawn = draw(logits, numbers, decoding, summary)
         chosen = torch.where(alive, drawn.tokens, stop_token or 0)
         tokens[:, step] = chosen
         log_prob += drawn.log_prob.masked_fill(~alive, 0)
-        if pool is not None:
+        if pool is not None and summary is not None:
             pool.add_statistics(step, logits, chosen, summary)
         counted = alive
         if stop_token is not None:

@@ -33,6 +33,10 @@ class SharedPrefix(NamedTuple):
     def num_prefixes(self) -> int:
         return self.keys[0].shape[0]
 
+    def select(self, prefixes: slice) -> "SharedPrefix":
+        """Some of the prefixes, without a copy."""
+        return SharedPrefix([key[prefixes] for key in self.keys], [value[prefixes] for value in self.values])
+
 
 def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[ModelOutput, SharedPrefix]:
     """Run the prefixes (B, P) (or `inputs_embeds`) through the model once; its output, their keys and values."""

@@ -15,7 +15,7 @@ from lexergy.tasks.columns import from_column, to_column
 from lexergy.tasks.context import RunContext
 from lexergy.training.objectives import ContrastiveData
 
-WINDOWS_PER_SHARD = 16
+ROWS_PER_SHARD = 128  # samples: enough for a batch at nearly full speed, seconds of work to lose
 SPLITS_WITH_NEGATIVES = ("train", "validation")
 
 
@@ -48,13 +48,18 @@ def provenance(context: RunContext, seed: int) -> dict[str, Any]:
 
 
 def _num_shards(context: RunContext) -> int:
-    return -(-len(_window_tokens(context)) // WINDOWS_PER_SHARD)
+    return -(-len(_window_tokens(context)) // _windows_per_shard(context))
+
+
+def _windows_per_shard(context: RunContext) -> int:
+    return max(1, ROWS_PER_SHARD // context.recipe.negatives.per_prefix)
 
 
 def _sample_shard(context: RunContext, shard: int, seed: int) -> pa.Table:
     """Rows `window, tokens (K, C), log_prob (K)`, with states also `features (K, F), human_features (F)`."""
-    first = shard * WINDOWS_PER_SHARD
-    tokens = _window_tokens(context)[first : first + WINDOWS_PER_SHARD]  # (B, L)
+    per_shard = _windows_per_shard(context)
+    first = shard * per_shard
+    tokens = _window_tokens(context)[first : first + per_shard]  # (B, L)
     ids = list(range(first, first + len(tokens)))
     lengths, recipe = context.recipe.windows, context.recipe.negatives
     samples = context.lm.sample(

@@ -63,9 +63,7 @@ def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor, quantization: str) -
     folder = tempfile.mkdtemp()
     converter = ctranslate2.converters.TransformersConverter(str(resolve_causal_lm("smollm2-135m").folder))
     converter.convert(folder, quantization=quantization, force=True)
-    generator = ctranslate2.Generator(
-        folder, compute_type=quantization, intra_threads=torch.get_num_threads()
-    )
+    generator = ctranslate2.Generator(folder, compute_type=quantization, intra_threads=torch.get_num_threads())
     tokens = lm.tokenizer.convert_ids_to_tokens(prefix[0].tolist())
 
     def sample(n: int) -> object:
@@ -124,9 +122,10 @@ def measure(rounds: int) -> str:
     lines = [
         "# Sampling speed",
         "",
-        f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} threads, "
-        f"torch {torch.__version__}, {date.today()}. Command: `python benchmarks/sampling.py`. Median of {rounds} rounds; "
-        "in each round every library runs in turn, and the machine's own fp32 matrix-product rate is measured beside.",
+        f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__}, {date.today()}. Command: `python benchmarks/sampling.py`. Median of "
+        f"{rounds} rounds; in each round every library runs in turn, and the machine's own fp32 matrix-product "
+        "rate is measured beside.",
         "",
         "| samples | library | tokens/s | Lexergy is faster by | of the matrix-product rate |",
         "|---:|---|---:|---:|---:|",
@@ -149,11 +148,14 @@ def measure(rounds: int) -> str:
     lines += ["", f"The matrix-product rate was {statistics.median(rates) / 1e9:.0f} GFLOP/s.", ""]
     own, theirs = peak_memory("lexergy", 1024), peak_memory("transformers", 1024)
     lines.append(
-        f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB ({own / theirs:.2f} of it)."
+        f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB "
+        f"({own / theirs:.2f} of it)."
     )
     shared, whole = energy_seconds(lm, prefix, 256)
-    lines += ["", f"UniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
-              f"({whole / shared:.2f}x faster)."]  # fmt: skip
+    lines.append(
+        f"\nUniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
+        f"({whole / shared:.2f}x faster)."
+    )
     return "\n".join(lines) + "\n"
 
 

@@ -35,16 +35,12 @@ def test_toy_is_a_skewed_law_and_reproducible(architecture):
     assert float(law.sum()) == pytest.approx(1)
     assert law.max() > 5 / 49
     assert torch.equal(law, exact_log_prob(EnumerableLM(architecture=architecture), PREFIX, 2).exp())
-    assert not torch.allclose(
-        law, exact_log_prob(EnumerableLM(architecture=architecture, seed=1), PREFIX, 2).exp()
-    )
+    assert not torch.allclose(law, exact_log_prob(EnumerableLM(architecture=architecture, seed=1), PREFIX, 2).exp())
 
 
 def test_exact_law_agrees_with_the_model_scored_elsewhere(lm):
     whole = torch.cat([PREFIX.expand(343, -1), enumerate_continuations(7, 3)], dim=1)
-    torch.testing.assert_close(
-        exact_log_prob(lm, PREFIX, 3), lm.log_prob(whole, prefix_length=1), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(exact_log_prob(lm, PREFIX, 3), lm.log_prob(whole, prefix_length=1), atol=1e-5, rtol=0)
 
 
 def test_truncated_law_by_hand(lm):
@@ -80,9 +76,7 @@ def test_joint_law(lm):
 
 def test_table_energy_reads_every_position():
     energy = TableEnergy()
-    rows = torch.tensor([[1, 2, 3, 4]]) + torch.cat(
-        [torch.zeros(1, 4, dtype=torch.long), torch.eye(4).long()]
-    )
+    rows = torch.tensor([[1, 2, 3, 4]]) + torch.cat([torch.zeros(1, 4, dtype=torch.long), torch.eye(4).long()])
     assert len(set(energy(rows).tolist())) == 5
 
 
@@ -139,9 +133,7 @@ class BrokenLM(EnumerableLM):
     def sample(self, prefix_tokens, **options):
         if self.fault == "law":
             samples = super().sample(prefix_tokens, **{**options, "temperature": 1.1})
-            whole = torch.cat(
-                [prefix_tokens[:, None].expand(-1, samples.tokens.shape[1], -1), samples.tokens], -1
-            )
+            whole = torch.cat([prefix_tokens[:, None].expand(-1, samples.tokens.shape[1], -1), samples.tokens], -1)
             log_prob = self.log_prob(whole.flatten(0, 1), prefix_length=prefix_tokens.shape[1])
             return samples._replace(log_prob=log_prob.view(samples.log_prob.shape))
         if self.fault == "chunks":

@@ -100,9 +100,7 @@ def joint_log_prob(
     return _log_score(lm, energy, prefix, length, truncation).log_softmax(dim=0)
 
 
-def chi_square_p_value(
-    counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0
-) -> float:  # (M,), (M,)
+def chi_square_p_value(counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0) -> float:  # (M,), (M,)
     """How likely counts this far from their expectations are under the law (Pearson 1900).
 
     Outcomes expected fewer than `least_expected` times are pooled. 0 when something impossible was counted.
@@ -131,16 +129,12 @@ def assert_energy_contract(
     with torch.no_grad():
         together = energy.score(prefix, continuations, features)
         expected = tuple(continuations.shape[:2])
-        assert tuple(together.shape) == expected, (
-            f"score has shape {tuple(together.shape)}, expected {expected}"
-        )
+        assert tuple(together.shape) == expected, f"score has shape {tuple(together.shape)}, expected {expected}"
         assert together.isfinite().all(), "score is not finite"
         for row in range(expected[0]):
             for place in range(expected[1]):
                 one = slice(row, row + 1), slice(place, place + 1)
-                alone = energy.score(
-                    prefix[one[0]], continuations[one], None if features is None else features[one]
-                )
+                alone = energy.score(prefix[one[0]], continuations[one], None if features is None else features[one])
                 gap = float((together[one] - alone).abs())
                 assert gap <= tolerance, f"sample {place} of prefix {row} scored alone differs by {gap}"
 
@@ -178,9 +172,7 @@ def assert_sampler_contract(
     assert torch.equal(tokens, samples.tokens[:, :some]), "chunks changed the samples"
     for i in range(len(prefix)):
         alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
-        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), (
-            "a prefix drawn alone has other samples"
-        )
+        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
 
 
 def _tiny_model(

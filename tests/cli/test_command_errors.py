@@ -143,9 +143,7 @@ def test_ctrl_c_in_a_run(monkeypatch, tmp_path, capsys):
 
 
 def test_files_that_cannot_be_opened_are_named(monkeypatch, tmp_path, capsys):
-    arguments = stub_run(
-        monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied", "/data/lm")
-    )
+    arguments = stub_run(monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied", "/data/lm"))
     assert fails(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
 
 
@@ -179,9 +177,7 @@ def version_to(stdout):
     """Run a command whose output waits in Python's buffer until the end."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "lexergy", "--version"]
-    return subprocess.run(
-        command, stdout=stdout, stderr=subprocess.PIPE, env=environment, text=True, check=False
-    )
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=environment, text=True, check=False)
 
 
 def test_output_to_a_full_disk():

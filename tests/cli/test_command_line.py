@@ -95,9 +95,7 @@ def test_run_for_people(tiny_run, capsys):
     assert "our <script>alert(1)</script> union" in text
     assert f"Report: {tiny_run / 'report.html'}" in text
     assert f"lexergy perplexity {tiny_run} --samples 256 --windows 6" in text
-    assert (
-        max(len(line) for line in text.splitlines() if "lexergy" not in line and "Report" not in line) <= 80
-    )
+    assert max(len(line) for line in text.splitlines() if "lexergy" not in line and "Report" not in line) <= 80
 
 
 def test_perplexity_reads_the_stored_result(tiny_run, capsys):
@@ -115,13 +113,9 @@ def test_perplexity_estimates_again(tiny_run, capsys):
     fresh = json_of(["perplexity", tiny_run, "--samples", 40], capsys)["energies"]
     assert fresh["first"]["num_samples"] == 40
     assert fresh["first"]["base"] == pytest.approx(stored["first"]["base"])
-    fewer = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 1], capsys)[
-        "energies"
-    ]
+    fewer = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 1], capsys)["energies"]
     assert fewer["first"]["num_windows"] == 2
-    other = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 2], capsys)[
-        "energies"
-    ]
+    other = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 2], capsys)["energies"]
     assert other["first"]["upper"] != fewer["first"]["upper"]
     assert run_command(["perplexity", str(tiny_run), "--samples", "8", "--windows", "2"]) == 0
     assert "too few of them" in " ".join(capsys.readouterr().out.split())
@@ -214,9 +208,7 @@ def test_only_warnings_of_lexergy_are_shown(capsys, monkeypatch):
     monkeypatch.delenv("LEXERGY_DEBUG", raising=False)
     with warnings.catch_warnings():
         quieten_libraries()
-        warnings.warn_explicit(
-            "k-hat is high", UserWarning, "residual.py", 1, module="lexergy.models.residual"
-        )
+        warnings.warn_explicit("k-hat is high", UserWarning, "residual.py", 1, module="lexergy.models.residual")
         warnings.warn_explicit("chatter", UserWarning, "nn.py", 1, module="torch.nn")
     assert capsys.readouterr().err == "warning: k-hat is high\n"
     assert os.environ["TRANSFORMERS_VERBOSITY"] == "error"

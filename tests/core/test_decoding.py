@@ -37,9 +37,7 @@ def test_truncated_laws_by_hand():
     # .4 alone has not reached .5, so .3 is kept too; .4 + .3 has, so .2 is not.
     top_p = truncated_log_probs(logits, Decoding(top_p=0.5)).exp()
     assert torch.allclose(top_p, torch.tensor([[0, 4 / 7, 0, 3 / 7]]))
-    assert torch.allclose(
-        truncated_log_probs(logits, Decoding(top_p=0.1)).exp(), torch.tensor([[0.0, 1, 0, 0]])
-    )
+    assert torch.allclose(truncated_log_probs(logits, Decoding(top_p=0.1)).exp(), torch.tensor([[0.0, 1, 0, 0]]))
 
 
 @pytest.mark.parametrize("decoding", LAWS)
@@ -65,9 +63,7 @@ def test_the_ends_never_give_a_token_of_probability_zero(number):
 
 def test_a_wide_nucleus_is_sorted_whole():
     logits = torch.zeros(1, 4096)
-    assert truncated_log_probs(logits, Decoding(top_p=0.9)).isfinite().sum() == pytest.approx(
-        0.9 * 4096, abs=1
-    )
+    assert truncated_log_probs(logits, Decoding(top_p=0.9)).isfinite().sum() == pytest.approx(0.9 * 4096, abs=1)
 
 
 @pytest.mark.parametrize(

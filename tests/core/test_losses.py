@@ -49,9 +49,7 @@ def test_exact_gradient_vanishes_at_the_log_ratio_and_not_elsewhere():
 
 
 def test_nce_metrics_by_hand():
-    metrics = nce_metrics(
-        torch.tensor([-1.0, 2.0, -3.0, 0.0]), torch.tensor([[0.5, math.log(2.0)], [-1.0, 0.0]])
-    )
+    metrics = nce_metrics(torch.tensor([-1.0, 2.0, -3.0, 0.0]), torch.tensor([[0.5, math.log(2.0)], [-1.0, 0.0]]))
     assert metrics.accuracy == pytest.approx((2.5 / 4 + 2.5 / 4) / 2)
     assert metrics.energy_data == pytest.approx(-0.5)
     assert metrics.energy_noise == pytest.approx((math.log(2) - 0.5) / 4)

@@ -56,9 +56,7 @@ def test_a_wikitext_file_is_cut_at_its_titles_and_not_at_its_sections(tmp_path):
 
 def test_wikitext_rows_of_a_dataset_are_joined_to_articles(tmp_path):
     rows = [{"text": line} for line in WIKITEXT.splitlines(keepends=True)]
-    assert texts(write(tmp_path / "rows.jsonl", jsonl(*rows))) == texts(
-        write(tmp_path / "wiki.txt", WIKITEXT)
-    )
+    assert texts(write(tmp_path / "rows.jsonl", jsonl(*rows))) == texts(write(tmp_path / "wiki.txt", WIKITEXT))
 
 
 def test_a_single_file_becomes_runs_of_whole_paragraphs(tmp_path):
@@ -147,9 +145,7 @@ def test_parquet_without_the_field_and_folders_without_text_are_refused(tmp_path
         load_corpus(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "source", ["nowhere.txt", "/nowhere/at/all", "./nowhere", "~/nowhere-at-all", "a/b/c"]
-)
+@pytest.mark.parametrize("source", ["nowhere.txt", "/nowhere/at/all", "./nowhere", "~/nowhere-at-all", "a/b/c"])
 def test_a_missing_path_is_refused(source):
     with pytest.raises(LexergyError, match="does not exist; check the path"):
         load_corpus(source)
@@ -158,9 +154,7 @@ def test_a_missing_path_is_refused(source):
 def test_a_dataset_without_a_hub_is_refused_with_a_remedy(monkeypatch):
     # The library's own switch, so that the test does not depend on the network.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    message = (
-        "`lexergy-tests/none:en` .*split `test`.*Hub could not be reached; give a text, JSONL or Parquet"
-    )
+    message = "`lexergy-tests/none:en` .*split `test`.*Hub could not be reached; give a text, JSONL or Parquet"
     with pytest.raises(LexergyError, match=message):
         load_corpus("lexergy-tests/none:en", split="test")
     with pytest.raises(LexergyError, match="this is no name of a dataset"):
@@ -168,9 +162,7 @@ def test_a_dataset_without_a_hub_is_refused_with_a_remedy(monkeypatch):
 
 
 def test_a_split_of_a_local_corpus_is_refused(tmp_path):
-    with pytest.raises(
-        LexergyError, match="`split` is 'test' for the corpus `sotu`; only datasets of the Hub"
-    ):
+    with pytest.raises(LexergyError, match="`split` is 'test' for the corpus `sotu`; only datasets of the Hub"):
         load_corpus("sotu", split="test")
     with pytest.raises(LexergyError, match="`split` is 'test'"):
         load_corpus(tmp_path, split="test")

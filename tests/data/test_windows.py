@@ -61,9 +61,7 @@ def test_tensors_are_documents_too():
 
 
 def test_a_corpus_shorter_than_one_window_is_refused():
-    with pytest.raises(
-        LexergyError, match="longest of 2 documents has 5 tokens; expected at least 6, a prefix of 2"
-    ):
+    with pytest.raises(LexergyError, match="longest of 2 documents has 5 tokens; expected at least 6, a prefix of 2"):
         windows_of([3, 5], prefix_length=2, continuation_length=4)
     with pytest.raises(LexergyError, match="`prefix_length` is 0; expected at least 1"):
         windows_of([9], prefix_length=0, continuation_length=4)

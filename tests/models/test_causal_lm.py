@@ -28,9 +28,7 @@ NO_SPECIAL = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 
 def gpt2():
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=32, **NO_SPECIAL)
-    )
+    return GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=32, **NO_SPECIAL))
 
 
 def llama():
@@ -147,9 +145,7 @@ def test_scores_and_features_equal_the_plain_forward_pass(maker):
         means = torch.cat([states[layer][:, 5:].mean(1) for layer in features.layers], -1)
         handed_on = samples.features.flatten(0, 1)
         assert torch.allclose(handed_on[:, : -len(STATISTICS)], means, atol=1e-3)
-        assert torch.allclose(
-            lm.state_features(rows, prefix_length=5, features=features), handed_on, atol=1e-3
-        )
+        assert torch.allclose(lm.state_features(rows, prefix_length=5, features=features), handed_on, atol=1e-3)
 
 
 def test_statistics_by_hand():
@@ -188,9 +184,7 @@ def test_batch_and_chunk_sizes_never_change_samples(maker):
     assert torch.equal(torch.cat([chunk.tokens for chunk in chunks], 1), reference.tokens)
     alone = lm.sample(prefix[1:2], num_samples=7, max_new_tokens=5, seed=9, prefix_ids=[1])
     assert torch.equal(alone.tokens[0], reference.tokens[1])
-    assert not torch.equal(
-        lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=8).tokens, reference.tokens
-    )
+    assert not torch.equal(lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=8).tokens, reference.tokens)
 
 
 def test_samples_follow_the_exact_law():
@@ -224,21 +218,15 @@ def test_sampling_stops_at_the_stop_token():
         assert (row[5 + length :] == 4).all()
         cut = row[None, : 5 + length]
         assert lm.log_prob(cut, prefix_length=5).item() == pytest.approx(log_prob.item(), abs=1e-4)
-        assert torch.allclose(
-            lm.state_features(cut, prefix_length=5, features=features)[0], handed_on, atol=1e-3
-        )
+        assert torch.allclose(lm.state_features(cut, prefix_length=5, features=features)[0], handed_on, atol=1e-3)
 
 
 def test_a_start_token_stands_before_every_prefix():
     lm, plain = build(llama, start_token=1), build(llama)
     rows = prefixes(2, 6)
     started = torch.cat((torch.ones(2, 1, dtype=torch.long), rows), 1)
-    assert torch.allclose(
-        lm.log_prob(rows, prefix_length=2), plain.log_prob(started, prefix_length=3), atol=1e-5
-    )
-    assert torch.allclose(
-        lm.log_prob(rows, prefix_length=0), plain.log_prob(started, prefix_length=1), atol=1e-5
-    )
+    assert torch.allclose(lm.log_prob(rows, prefix_length=2), plain.log_prob(started, prefix_length=3), atol=1e-5)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=0), plain.log_prob(started, prefix_length=1), atol=1e-5)
     assert lm.max_length == 31
 
 

@@ -216,9 +216,7 @@ def test_heavy_tails_are_reported():
 def exact_steps(joint: ResidualEBM, window: Tensor) -> Tensor:  # -> (3,)
     law = joint_log_prob(joint.lm, table(joint), window[:1], 3).exp().reshape(7, 7, 7)
     first, second, third = window[1:].tolist()
-    marginals = torch.stack(
-        [law.sum(), law[first].sum(), law[first, second].sum(), law[first, second, third]]
-    )
+    marginals = torch.stack([law.sum(), law[first].sum(), law[first, second].sum(), law[first, second, third]])
     return (marginals[1:] / marginals[:-1]).log()
 
 
@@ -262,12 +260,8 @@ def test_next_token(joint):
     for entry in result.entries:
         assert entry.joint == pytest.approx(float(law[entry.token]), abs=0.02)
         assert entry.base == pytest.approx(float(base[entry.token]), abs=1e-6)
-    assert [entry.joint for entry in result.entries] == sorted(
-        (e.joint for e in result.entries), reverse=True
-    )
-    assert [entry.base for entry in result.base_entries] == sorted(
-        (e.base for e in result.entries), reverse=True
-    )
+    assert [entry.joint for entry in result.entries] == sorted((e.joint for e in result.entries), reverse=True)
+    assert [entry.base for entry in result.base_entries] == sorted((e.base for e in result.entries), reverse=True)
     assert [entry.joint_rank for entry in result.entries] == list(range(7))
     assert [entry.base_rank for entry in result.base_entries] == list(range(7))
 
@@ -455,9 +449,7 @@ def test_states_are_those_of_the_whole_continuation():
     assert estimate.upper != pytest.approx(estimate.base, rel=1e-2)
     out, expected = (joint.generate([2, 1], 20, 3) for joint in (by_states, by_tokens))
     torch.testing.assert_close(out.log_weights, expected.log_weights, **close)
-    table, other_table = (
-        joint.next_token([2, 1], num_samples=20, horizon=3) for joint in (by_states, by_tokens)
-    )
+    table, other_table = (joint.next_token([2, 1], num_samples=20, horizon=3) for joint in (by_states, by_tokens))
     assert [e.joint for e in table.entries] == pytest.approx([e.joint for e in other_table.entries], rel=1e-3)
 
 

@@ -56,9 +56,7 @@ def make_run(folder, energies=("energy",), sample_text=" strong, and getting str
         }
         for step in range(0, 61, 5)
     )
-    candidates = tuple(
-        CandidateResult(sample_text, energy, -80.0, 0.1) for energy in (-4.1, -3.9, -2.5, -2.2, -2.0)
-    )
+    candidates = tuple(CandidateResult(sample_text, energy, -80.0, 0.1) for energy in (-4.1, -3.9, -2.5, -2.2, -2.0))
     results = {
         name: EnergyResult(
             name=name,

@@ -38,9 +38,7 @@ class Reader(HTMLParser):
 
 def test_page_stands_alone(page_text):
     reader = Reader(page_text)
-    links = [
-        value for _, name, value in reader.attributes if name in ("src", "href", "srcset", "data", "action")
-    ]
+    links = [value for _, name, value in reader.attributes if name in ("src", "href", "srcset", "data", "action")]
     assert links
     assert all(link.startswith("data:image/svg+xml;base64,") for link in links)
     assert "//" not in re.sub(r'src="data:[^"]*"', "", page_text)
@@ -106,9 +104,7 @@ def test_share_ranked_right(run_result, no_drawing):
         human_energies=np.array([0.0, 10.0]),
         lm_energies=np.array([[1.0, -1.0, 2.0, 3.0], [11.0, 12.0, 13.0, 14.0]]),
     )
-    figures = page_content(dataclasses.replace(run_result, energies={"energy": energy}))["energies"][0][
-        "figures"
-    ]
+    figures = page_content(dataclasses.replace(run_result, energies={"energy": energy}))["energies"][0]["figures"]
     assert "88 % of the LM's continuations have a higher energy" in figures[0].caption
 
 
@@ -117,12 +113,8 @@ def test_training_panels_keep_only_what_was_measured(run_result):
     assert list(panels) == ["loss", "accuracy"]
     assert panels["loss"]["validation"].steps[0] == 0
     assert panels["loss"]["training"].steps[0] == 5  # nothing was trained before step 0
-    language_model = (
-        {"step": 10, "loss": 3.0, "training": {}, "validation": {"loss": 2.0, "perplexity": 7.4}},
-    )
-    assert training_panels(language_model) == {
-        "loss": {"training": ((10,), (3.0,)), "validation": ((10,), (2.0,))}
-    }
+    language_model = ({"step": 10, "loss": 3.0, "training": {}, "validation": {"loss": 2.0, "perplexity": 7.4}},)
+    assert training_panels(language_model) == {"loss": {"training": ((10,), (3.0,)), "validation": ((10,), (2.0,))}}
 
 
 def test_page_survives_numbers_that_are_not(tmp_path):

@@ -48,10 +48,7 @@ def write_corpus(folder: Path, documents: int = 20, sentences: int = 25) -> Path
     folder.mkdir()
     for number in range(documents):
         words = random.Random(number)
-        text = [
-            f"{words.choice(SUBJECTS)} {words.choice(VERBS)} {words.choice(OBJECTS)}."
-            for _ in range(sentences)
-        ]
+        text = [f"{words.choice(SUBJECTS)} {words.choice(VERBS)} {words.choice(OBJECTS)}." for _ in range(sentences)]
         (folder / f"{number:02d}.txt").write_text(" ".join(text))
     return folder
 

@@ -62,9 +62,7 @@ def test_each_energy_gets_the_joint_models_own_estimate(lm, windows, num_samples
 
 
 def test_an_energy_of_zero_changes_nothing(lm, windows):
-    estimate = evaluate(
-        lm, {"zero": lambda tokens: torch.zeros(len(tokens))}, windows, 20, 0, progress=False
-    )["zero"]
+    estimate = evaluate(lm, {"zero": lambda tokens: torch.zeros(len(tokens))}, windows, 20, 0, progress=False)["zero"]
     assert estimate.lower == pytest.approx(estimate.base, rel=1e-9)
     assert estimate.upper == pytest.approx(estimate.base, rel=1e-9)
     assert estimate.ess == pytest.approx(20)
@@ -109,6 +107,4 @@ def test_no_energy_and_broken_energies_are_errors(lm, windows):
     with pytest.raises(LexergyError, match="no energy"):
         evaluate(lm, {}, windows, 10, 0, progress=False)
     with pytest.raises(LexergyError, match="NaN"):
-        evaluate(
-            lm, {"nan": lambda tokens: torch.full((len(tokens),), math.nan)}, windows, 10, 0, progress=False
-        )
+        evaluate(lm, {"nan": lambda tokens: torch.full((len(tokens),), math.nan)}, windows, 10, 0, progress=False)

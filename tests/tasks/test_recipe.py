@@ -106,8 +106,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         ),
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": 3}}},
-            "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads "
-            "divides.",
+            "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads divides.",
         ),
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "max_length": 7}}},
@@ -143,8 +142,7 @@ def test_state_energies_read_layers_that_there_are(tmp_path):
     states = recipe()["energies"]["energy"] | {"layers": [0, 2]}
     message = mistake(tmp_path, lm=lm, energies={"a": states})
     assert message == (
-        "an energy of kind `states` reads layer 2; expected 0 (embeddings) to 1, "
-        "the last layer of `lm.train`."
+        "an energy of kind `states` reads layer 2; expected 0 (embeddings) to 1, the last layer of `lm.train`."
     )
 
 

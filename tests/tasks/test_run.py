@@ -43,9 +43,7 @@ STAGES = [
 
 
 def negatives_table(folder: Path) -> pa.Table:
-    return pa.concat_tables(
-        parquet.read_table(path) for path in sorted((folder / "negatives").glob("*.parquet"))
-    )
+    return pa.concat_tables(parquet.read_table(path) for path in sorted((folder / "negatives").glob("*.parquet")))
 
 
 def modified(folder: Path) -> dict[str, int]:
@@ -95,9 +93,7 @@ def test_a_run_continues_each_prompt_with_each_energy(finished):
         (prompt, energy) for prompt in ("the people shall", "our union") for energy in ENERGIES
     ]
     for generation in generations:
-        best, worst = (
-            [candidate.energy for candidate in some] for some in (generation.best, generation.worst)
-        )
+        best, worst = ([candidate.energy for candidate in some] for some in (generation.best, generation.worst))
         assert best == sorted(best)
         assert worst == sorted(worst, reverse=True)
         assert best[-1] <= worst[-1]
@@ -108,12 +104,8 @@ def test_a_run_continues_each_prompt_with_each_energy(finished):
 def test_negatives_are_what_the_lm_drew_for_each_window(finished):
     lm = CausalLM.from_pretrained(finished / "lm")
     table = negatives_table(finished)
-    windows = [
-        parquet.read_table(finished / "windows" / f"{split}.parquet") for split in ("train", "validation")
-    ]
-    tokens = torch.from_numpy(
-        np.concatenate([from_column(some.column("tokens")) for some in windows])
-    )  # (N, L)
+    windows = [parquet.read_table(finished / "windows" / f"{split}.parquet") for split in ("train", "validation")]
+    tokens = torch.from_numpy(np.concatenate([from_column(some.column("tokens")) for some in windows]))  # (N, L)
     assert table.column("window").to_pylist() == list(range(90))
     negatives = torch.from_numpy(from_column(table.column("tokens"))).long()  # (N, K, C)
     rows = torch.cat([tokens[:, None, :6].expand(-1, 2, -1), negatives], -1).flatten(0, 1)  # (N * K, L)
@@ -237,9 +229,7 @@ def test_kill_9_at_many_moments_changes_nothing(finished, recipe, tmp_path):
     (tmp_path / "recipe.json").write_text(json.dumps(recipe.plain()))
     folder = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(tmp_path / "recipe.json"), str(folder)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 4
     expected, found = content(finished), content(folder)
@@ -253,9 +243,7 @@ def test_a_finished_lm_and_an_encoder_with_its_own_tokenizer(finished, corpus, t
     tokenizer = load_tokenizer(finished / "lm")
     tokenizer.save_pretrained(encoder)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(
-        encoder
-    )
+    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(encoder)
     recipe = Recipe.model_validate(
         tiny_recipe(
             corpus,
@@ -283,9 +271,7 @@ def test_a_corpus_shorter_than_a_window_is_told_before_anything_is_trained(tmp_p
         masked_lm=None,
         energies={"states": ENERGIES["states"]},
     )
-    with pytest.raises(
-        LexergyError, match=r"train documents of .*: The longest of \d+ documents has \d+ tokens"
-    ):
+    with pytest.raises(LexergyError, match=r"train documents of .*: The longest of \d+ documents has \d+ tokens"):
         run(Recipe.model_validate(short), tmp_path / "run", progress=False)
     assert not (tmp_path / "run" / "lm").exists()
     with pytest.raises(LexergyError, match="not finished"):

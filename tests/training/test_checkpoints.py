@@ -23,9 +23,7 @@ FINGERPRINT = {"seed": 1}
 
 def a_checkpoint() -> Checkpoint:
     record = HistoryRecord(2, 0.1, 0.1 + 0.2, {"accuracy": 1 / 3}, {"loss": 2 / 3})
-    state = TrainingState(
-        step=3, best_step=2, best_loss=2 / 3, history=[record], sums={"loss": 0.7}, num_summed=1
-    )
+    state = TrainingState(step=3, best_step=2, best_loss=2 / 3, history=[record], sums={"loss": 0.7}, num_summed=1)
     return Checkpoint(state, {"parameters": {"a/b": torch.randn(2, 3)}, "step": {"a/b": torch.tensor(3.0)}})
 
 

@@ -48,9 +48,7 @@ def test_evaluate_weighs_blocks_equally_whatever_the_batches(monkeypatch):
 
 
 def masked(block_length, stream, **settings):
-    return MaskedLanguageModelling(
-        stream, stream, block_length, mask_token=MASK, vocab_size=VOCAB, **settings
-    )
+    return MaskedLanguageModelling(stream, stream, block_length, mask_token=MASK, vocab_size=VOCAB, **settings)
 
 
 def test_fifteen_percent_are_chosen_and_treated_80_10_10():

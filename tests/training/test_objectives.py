@@ -48,9 +48,7 @@ def test_evaluate_is_equation_3_over_all_negatives():
 
 def test_loss_scores_positive_and_one_negative_in_one_call():
     energy = TokenTable([-1.0, 2.0, -0.5])
-    loss, metrics = NoiseContrastive(one_row(), one_row()).loss(
-        energy, torch.tensor([0]), step_generator(0, 0)
-    )
+    loss, metrics = NoiseContrastive(one_row(), one_row()).loss(energy, torch.tensor([0]), step_generator(0, 0))
     ((prefix, continuations, features),) = energy.calls
     assert prefix.tolist() == [[9]]
     assert continuations.shape == (1, 2, 1)

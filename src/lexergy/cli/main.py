@@ -1,6 +1,7 @@
 """The command `lexergy`: its verbs, and what a person reads when something goes wrong."""
 
 import errno
+import logging
 import os
 import sys
 import warnings
@@ -113,6 +114,8 @@ def quieten_libraries() -> None:
         "TOKENIZERS_PARALLELISM": "false",
     }.items():
         os.environ.setdefault(name, value)
+    logging.basicConfig(format="%(message)s", level=logging.ERROR)
+    logging.getLogger("lexergy").setLevel(logging.INFO)
     warnings.simplefilter("ignore")
     warnings.filterwarnings("default", module=r"lexergy(\.|$)")
     warnings.showwarning = _show_warning

@@ -29,9 +29,7 @@ def next_token(
     ] = 64,
     horizon: Annotated[
         int,
-        typer.Option(
-            help="How far a completion goes on, in tokens.", callback=at_least(1, "16 is a good start")
-        ),
+        typer.Option(help="How far a completion goes on, in tokens.", callback=at_least(1, "16 is a good start")),
     ] = 16,
     top: Annotated[int, typer.Option(help="How many tokens to show.", callback=at_least(1, "try 10"))] = 10,
     seed: Seed = 0,
@@ -50,9 +48,7 @@ def next_token(
     """
     text = read_prompt(prompt)
     chosen, joint = open_joint(run, energy)
-    result = joint.next_token(
-        text, candidates=candidates, num_samples=samples, horizon=horizon, top=top, seed=seed
-    )
+    result = joint.next_token(text, candidates=candidates, num_samples=samples, horizon=horizon, top=top, seed=seed)
     if as_json:
         print_json({"prompt": text, "energy": chosen} | to_plain(result))
     else:

@@ -30,9 +30,7 @@ def share(remedy: str) -> Check:
 
     def check(param: typer.CallbackParam, value: Number) -> Number:
         if value is not None and not 0 < value <= 1:
-            raise LexergyError(
-                f"`{param.opts[0]}` is {value:g}; expected more than 0 and at most 1; {remedy}."
-            )
+            raise LexergyError(f"`{param.opts[0]}` is {value:g}; expected more than 0 and at most 1; {remedy}.")
         return value
 
     return check

@@ -22,13 +22,9 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise LexergyError(
-                f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the law as it is."
-            )
+            raise LexergyError(f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the law as it is.")
         if self.top_k is not None and self.top_k < 1:
-            raise LexergyError(
-                f"`top_k` is {self.top_k}; expected at least 1; leave it out to sample untruncated."
-            )
+            raise LexergyError(f"`top_k` is {self.top_k}; expected at least 1; leave it out to sample untruncated.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise LexergyError(
                 f"`top_p` is {self.top_p}; expected more than 0 and at most 1; leave it out to sample untruncated."
@@ -86,9 +82,7 @@ def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return index, target - (_pick(cumulated, index) - _pick(weights, index))
 
 
-def _candidates(
-    logits: Tensor, decoding: Decoding, summary: VocabularySummary | None
-) -> tuple[Tensor, Tensor]:
+def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary | None) -> tuple[Tensor, Tensor]:
     """Logits of the tokens in the truncated law in descending order, and their token ids, both (N, M)."""
     vocab_size = logits.shape[-1]
     if decoding.top_k is not None:

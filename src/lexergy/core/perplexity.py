@@ -118,9 +118,7 @@ def _perplexity(log_prob_per_token: Tensor) -> Tensor:  # (..., B) -> (...)
     return torch.exp(-log_prob_per_token.mean(dim=-1))
 
 
-def _check_shapes(
-    base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, continuation_length: int
-) -> None:
+def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, continuation_length: int) -> None:
     shapes = [tuple(tensor.shape) for tensor in (base_log_prob, energy, log_weights)]
     num_windows = base_log_prob.shape[0] if base_log_prob.ndim else 0
     if shapes != [(num_windows,), (num_windows,), (num_windows, log_weights.shape[-1])] or num_windows == 0:

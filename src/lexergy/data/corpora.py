@@ -152,9 +152,7 @@ def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, 
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise LexergyError(
-                f"Line {number} of `{path}` is no JSON; expected one object a line."
-            ) from error
+            raise LexergyError(f"Line {number} of `{path}` is no JSON; expected one object a line.") from error
         if not isinstance(record, dict):
             raise LexergyError(f"Line {number} of `{path}` is no JSON object; expected one object a line.")
         _check_field(text_field, record, f"Line {number} of `{path}`")
@@ -225,9 +223,7 @@ def _text_of(record: dict[str, Any], text_field: str, name: str) -> str:
 
 def _scalars(record: dict[str, Any], text_field: str) -> dict[str, Any]:
     return {
-        key: value
-        for key, value in record.items()
-        if key != text_field and isinstance(value, (str, int, float, bool))
+        key: value for key, value in record.items() if key != text_field and isinstance(value, (str, int, float, bool))
     }
 
 
@@ -280,12 +276,8 @@ def _numbered(name: str, count: int) -> list[str]:
 def _check_field(text_field: str, fields: Iterable[str], where: str) -> None:
     names = list(fields)
     if text_field not in names:
-        raise LexergyError(
-            f"{where} has no field `{text_field}`; set `text_field` to one of: {', '.join(names)}."
-        )
+        raise LexergyError(f"{where} has no field `{text_field}`; set `text_field` to one of: {', '.join(names)}.")
 
 
 def _looks_like_path(name: str) -> bool:
-    return (
-        name.startswith(("/", ".", "~")) or name.count("/") > 1 or Path(name).suffix.lower() in KNOWN_SUFFIXES
-    )
+    return name.startswith(("/", ".", "~")) or name.count("/") > 1 or Path(name).suffix.lower() in KNOWN_SUFFIXES

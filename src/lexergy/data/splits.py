@@ -49,9 +49,7 @@ def split_documents(
 def _check_shares(validation: float, test: float) -> None:
     for name, share in (("validation", validation), ("test", test)):
         if not 0 < share < 1:
-            raise LexergyError(
-                f"`{name}` is {share}; expected a share of the corpus between 0 and 1, such as 0.1."
-            )
+            raise LexergyError(f"`{name}` is {share}; expected a share of the corpus between 0 and 1, such as 0.1.")
     if validation + test >= 1:
         raise LexergyError(
             f"`validation` + `test` is {validation + test}; expected less than 1, to leave some for training."

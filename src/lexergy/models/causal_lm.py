@@ -315,16 +315,15 @@ class CausalLM:
 
     def _need_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
-            raise LexergyError(
-                "this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer)."
-            )
+            raise LexergyError("this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer).")
         return self.tokenizer
 
     def _check_prefix(self, prefix: Tensor, max_new_tokens: int) -> Tensor:
         prefix = torch.as_tensor(prefix, device=self.device)
         if prefix.dim() != 2:
             raise LexergyError(
-                f"prefix tokens have shape {tuple(prefix.shape)}; expected (prefixes, length); add a dimension with `[None]`."
+                f"prefix tokens have shape {tuple(prefix.shape)}; expected (prefixes, length); "
+                "add a dimension with `[None]`."
             )
         if prefix.shape[1] == 0 and self.start_token is None:
             raise LexergyError("the prefix is empty; expected at least one token to continue from.")
@@ -359,11 +358,10 @@ def _read_reference(folder: Path) -> dict[str, Any] | None:
 def _join(parts: list[Samples], dim: int) -> Samples:
     if len(parts) == 1:
         return parts[0]
-    tokens, log_prob, lengths = (torch.cat([part[i] for part in parts], dim) for i in range(3))
-    with_features = parts[0].features is not None
+    tokens, log_prob, lengths, features = zip(*parts, strict=True)
     return Samples(
-        tokens,
-        log_prob,
-        lengths,
-        torch.cat([part.features for part in parts], dim) if with_features else None,
+        torch.cat(tokens, dim),
+        torch.cat(log_prob, dim),
+        torch.cat(lengths, dim),
+        None if features[0] is None else torch.cat(features, dim),
     )

@@ -6,7 +6,7 @@ product `W X` at nearly the machine's full rate, each residual sum is part of a 
 twice. SmolLM2 and the LMs trained here are Llamas.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ class LlamaStep(NamedTuple):
 
 
 def is_plain_llama(model: PreTrainedModel) -> bool:
-    """Whether the arithmetic below is the model's: on a CPU, without biases, with one rotary scaling for all lengths."""
+    """Whether the arithmetic below is the model's: on a CPU, no biases, one rotary scaling for all lengths."""
     if type(model) is not LlamaForCausalLM or model.device.type != "cpu" or model.dtype != torch.float32:
         return False
     config = model.config
@@ -40,7 +40,7 @@ class LlamaContinuations:
     """R = B * K continuations, K for each of B shared prefixes in turn, each fed one token at a time."""
 
     def __init__(self, model: LlamaForCausalLM, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
-        config = model.config
+        config: Any = model.config
         self._model = model
         self._prefix = prefix
         self._rows = num_rows
@@ -83,7 +83,7 @@ class LlamaContinuations:
         logits = None if model is backbone else (self._model.lm_head.weight @ last).t().unsqueeze(1)
         return LlamaStep(logits, tuple(seen))
 
-    def _attend(self, index: int, attention: nn.Module, states: Tensor) -> Tensor:  # (D, R) -> (H d, R)
+    def _attend(self, index: int, attention: Any, states: Tensor) -> Tensor:  # (D, R) -> (H d, R)
         """softmax([q K_prefix^T, q K_own^T] / sqrt(d)) [V_prefix; V_own], in the order (B, Hkv, K, G, d)."""
         group, width, end = self._group, self._width, self._length + 1
         query = self._rotated(attention.q_proj.weight @ states, self._query_turn)  # (H d, R)
@@ -116,7 +116,7 @@ class LlamaContinuations:
         return turned.view(projected.shape)
 
 
-def _normalised(states: Tensor, norm: nn.Module) -> Tensor:  # (D, R) -> (D, R)
+def _normalised(states: Tensor, norm: Any) -> Tensor:  # (D, R) -> (D, R)
     """RMS norm of each column."""
     mean_square = torch.linalg.vector_norm(states, dim=0).square_().div_(len(states))
     scale = mean_square.add_(norm.variance_epsilon).rsqrt_()  # (R,)

@@ -266,9 +266,7 @@ def _repeat(rows: Tensor, num_samples: int) -> Tensor:  # (B, P) -> (B, K, P)
 def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> tuple[Tensor, int]:
     if isinstance(tokens, Tensor):
         if prefix_length is None:
-            raise LexergyError(
-                "`prefix_length` is missing; token rows (B, L) need it; windows bring their own."
-            )
+            raise LexergyError("`prefix_length` is missing; token rows (B, L) need it; windows bring their own.")
         return tokens, prefix_length
     if prefix_length not in (None, tokens.prefix_length):
         raise LexergyError(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import ModelOutput
 
 from lexergy.core.decoding import Decoding, draw
 from lexergy.core.random import uniforms
@@ -34,7 +33,7 @@ class RepeatedPrefix:
         name = "cache_params" if "cache_params" in output else "past_key_values"
         self._past = {name: output[name]}
 
-    def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> ModelOutput:
+    def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
         return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
 
 
@@ -99,7 +98,7 @@ def sample_batch(
         last = step == max_new_tokens - 1 or not alive.any()
         if last and pool is None:
             break
-        output = rows.feed(
+        output: Any = rows.feed(
             chosen.unsqueeze(-1),
             model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
             output_hidden_states=pool is not None,

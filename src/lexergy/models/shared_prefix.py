@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
-from transformers.modeling_outputs import ModelOutput
 from transformers.pytorch_utils import Conv1D
 
 _ATTENTION = "lexergy_shared_prefix"
@@ -38,14 +37,13 @@ class SharedPrefix(NamedTuple):
         return SharedPrefix([key[prefixes] for key in self.keys], [value[prefixes] for value in self.values])
 
 
-def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[ModelOutput, SharedPrefix]:
+def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[Any, SharedPrefix]:
     """Run the prefixes (B, P) (or `inputs_embeds`) through the model once; its output, their keys and values."""
     cache = DynamicCache()
     with column_major_linears(model):
         output = model(input_ids=prefix, past_key_values=cache, use_cache=True, **kwargs)
-    return output, SharedPrefix(
-        [layer.keys for layer in cache.layers], [layer.values for layer in cache.layers]
-    )
+    layers: list[Any] = cache.layers
+    return output, SharedPrefix([layer.keys for layer in layers], [layer.values for layer in layers])
 
 
 class Continuations:
@@ -58,9 +56,7 @@ class Continuations:
         self._num_rows = num_rows
         self._length = 0
 
-    def feed(
-        self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any
-    ) -> ModelOutput:
+    def feed(self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
         """Feed the next tokens (R, T) (or `inputs_embeds`) of each continuation; the model's output on them."""
         model = model or self.model
         fed = tokens if tokens is not None else kwargs["inputs_embeds"]
@@ -83,7 +79,7 @@ class PrefixSharing:
     """Whether a model's attention can be split into prefix and continuation: tried once, on a few tokens."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self._backbone = model.base_model
+        self._backbone: Any = model.base_model
         self._possible: bool | None = None
 
     def allows(self, total_length: int) -> bool:
@@ -121,6 +117,9 @@ class PrefixSharing:
 class _OwnLayer(CacheLayerMixin):
     """Keys and values of the continuations' own tokens in one layer, in memory set aside once."""
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, prefix_length: int, max_length: int) -> None:
         super().__init__()
         self.prefix_length = prefix_length
@@ -133,9 +132,7 @@ class _OwnLayer(CacheLayerMixin):
         self.values = value_states.new_empty(rows, heads, self.max_length, value_states.shape[-1])
         self.is_initialized = True
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         end = self.length + key_states.shape[2]
@@ -160,7 +157,7 @@ class _OwnCache(Cache):
 
 
 def _attend(
-    module: nn.Module,
+    module: Any,
     query: Tensor,  # (R, H, T, d)
     key: Tensor,  # (R, Hkv, S, d), the continuation's own, the T new ones last
     value: Tensor,  # (R, Hkv, S, d)
@@ -190,16 +187,12 @@ def _attend(
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if num_new > 1:
-        future = torch.ones(num_new, num_own, dtype=torch.bool, device=query.device).triu(
-            num_own - num_new + 1
-        )
+        future = torch.ones(num_new, num_own, dtype=torch.bool, device=query.device).triu(num_own - num_new + 1)
         scores[..., prefix_length:].masked_fill_(future.repeat(group, 1), -torch.inf)
     probs = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
 
     own = probs[..., prefix_length:] @ value  # (R, Hkv, G T, d)
-    stacked = (
-        probs[..., :prefix_length].view(num_prefixes, samples, kv_heads, -1, prefix_length).transpose(1, 2)
-    )
+    stacked = probs[..., :prefix_length].view(num_prefixes, samples, kv_heads, -1, prefix_length).transpose(1, 2)
     stacked = stacked.reshape(num_prefixes, kv_heads, -1, prefix_length) @ prefix_value  # (B, Hkv, K G T, d)
     shared = stacked.view(num_prefixes, kv_heads, samples, -1, width).transpose(1, 2).reshape(own.shape)
     output = (own + shared).view(rows, num_heads, num_new, width)
@@ -228,7 +221,7 @@ def column_major_linears(model: nn.Module) -> Iterator[None]:
     """
     layers = [] if torch.is_grad_enabled() else _cpu_linears(model)
     for layer in layers:
-        layer.forward = _ColumnMajor(layer)  # type: ignore[method-assign]
+        layer.forward = _ColumnMajor(layer)
     try:
         yield
     finally:
@@ -236,26 +229,21 @@ def column_major_linears(model: nn.Module) -> Iterator[None]:
             del layer.forward
 
 
-def _cpu_linears(model: nn.Module) -> list[nn.Module]:
+def _cpu_linears(model: nn.Module) -> list[Any]:
     return [
         layer
         for layer in model.modules()
-        if type(layer) in (nn.Linear, Conv1D)
-        and layer.weight.device.type == "cpu"
-        and "forward" not in vars(layer)
+        if type(layer) in (nn.Linear, Conv1D) and layer.weight.device.type == "cpu" and "forward" not in vars(layer)
     ]
 
 
 class _ColumnMajor:
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: Any) -> None:
         # Conv1D keeps its weight as (in, out), nn.Linear as (out, in).
         self.weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
         self.bias = None if layer.bias is None else layer.bias.unsqueeze(-1)
 
     def __call__(self, states: Tensor) -> Tensor:
         columns = states.reshape(-1, states.shape[-1]).t()  # (in, rows)
-        if self.bias is None:
-            product = self.weight @ columns
-        else:
-            product = torch.addmm(self.bias, self.weight, columns)
+        product = self.weight @ columns if self.bias is None else torch.addmm(self.bias, self.weight, columns)
         return product.t().view(*states.shape[:-1], -1)

@@ -70,9 +70,7 @@ def resolve_encoder(source: str | Path) -> Resolved:
     if name in ENCODERS:
         return Resolved(_checked(packaged_path(ENCODERS[name])), name)
     if name.endswith(".gguf"):
-        raise LexergyError(
-            f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`."
-        )
+        raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
     return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
 
 
@@ -165,7 +163,7 @@ def _converted(gguf: Path) -> Path:
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():  # another process may have converted it while this one waited
             remove_partials(folder.parent)
-            logger.info("Converting %s to safetensors in %s (once, under a minute)", gguf, folder)
+            logger.info("converting %s to safetensors in %s (once, about a minute)", gguf, folder)
             _convert(gguf, folder)
     return _checked(folder)
 
@@ -208,11 +206,7 @@ def _plain(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     tokenizer.add_bos_token = False
     tokenizer.add_eos_token = False
     named = set(tokenizer.all_special_ids)
-    control = [
-        token
-        for index, token in tokenizer.added_tokens_decoder.items()
-        if token.special and index not in named
-    ]
+    control = [token for index, token in tokenizer.added_tokens_decoder.items() if token.special and index not in named]
     tokenizer.add_special_tokens({"extra_special_tokens": control})
     return tokenizer
 

@@ -39,7 +39,7 @@ class StateFeatures:
         wrong = [layer for layer in self.layers if not 0 <= layer <= num_layers]
         if wrong or not self.layers:
             raise LexergyError(
-                f"`layers` is {list(self.layers)}; expected some of 0 .. {num_layers}, as the LM has {num_layers} layers."
+                f"`layers` is {list(self.layers)}; expected some of 0 .. {num_layers}: the LM has {num_layers} layers."
             )
 
 

@@ -72,9 +72,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
         "verdicts": tables.verdicts(estimates),
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(result)],
-        "energies": [
-            _energy_content(energy, alone=len(estimates) == 1) for energy in result.energies.values()
-        ],
+        "energies": [_energy_content(energy, alone=len(estimates) == 1) for energy in result.energies.values()],
         "samples_note": SAMPLES_NOTE,
         "samples": _samples(result.generations, alone=len(estimates) == 1),
         "models": [

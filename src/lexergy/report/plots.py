@@ -65,9 +65,7 @@ def perplexity_curve(base: float, bounds: Mapping[str, Bounds]) -> str:
             va="bottom",
         )
         for colour, (name, curve) in zip(_colours(), bounds.items(), strict=False):
-            axes.fill_between(
-                curve.num_samples, curve.lower, curve.upper, color=colour, alpha=0.2, linewidth=0
-            )
+            axes.fill_between(curve.num_samples, curve.lower, curve.upper, color=colour, alpha=0.2, linewidth=0)
             axes.plot(curve.num_samples, curve.upper, color=colour, marker="v", label=f"{name}, pessimistic")
             axes.plot(
                 curve.num_samples,

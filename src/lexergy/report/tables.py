@@ -91,10 +91,7 @@ def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
 
 def verdicts(estimates: Mapping[str, Perplexity]) -> list[str]:
     """What k-hat and the effective sample size say about each interval, in plain words."""
-    return [
-        ("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate)
-        for name, estimate in estimates.items()
-    ]
+    return [("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate) for name, estimate in estimates.items()]
 
 
 def _headline(model: str, estimate: Perplexity) -> str:
@@ -131,9 +128,7 @@ def _verdict(estimate: Perplexity) -> str:
             f"{estimate.num_samples} samples per window suffice"
         )
         if estimate.pareto_k_above > 0:
-            trust += (
-                f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
-            )
+            trust += f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
     return f"{worth}; {trust}."
 
 

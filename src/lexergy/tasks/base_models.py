@@ -97,9 +97,7 @@ def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     model = build_causal_lm(len(context.tokenizer), **_sizes(recipe), seed=seed)
     streams = _streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
-    result = train(
-        model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm"
-    )
+    result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
     model.save_pretrained(folder)
     context.tokenizer.save_pretrained(folder)
     lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()))

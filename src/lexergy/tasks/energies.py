@@ -25,9 +25,7 @@ def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path,
         energy.fit_standardisation(_all_features(data))
     as_energy(energy, context.lm)
     config = seeded(recipe.training, seed)
-    result = train(
-        energy, NoiseContrastive(data, validation), config, folder, progress=context.progress, label=name
-    )
+    result = train(energy, NoiseContrastive(data, validation), config, folder, progress=context.progress, label=name)
     energy.save_pretrained(folder)
     trained = sum(weight.numel() for weight in energy.parameters() if weight.requires_grad)
     return {"trained_parameters": trained, **training_facts(result)}
@@ -44,13 +42,9 @@ def make_energy(context: RunContext, recipe: EnergyRecipe, seed: int) -> EnergyM
         return TransformerEnergy.from_encoder(recipe.source, lora=lora, seed=seed)
     tables = None if recipe.ngram_tables is None else NgramTables(**recipe.ngram_tables.model_dump())
     if recipe.origin == "masked_lm":
-        return TransformerEnergy.from_masked_lm(
-            context.folder / "masked_lm", lora=lora, ngram_tables=tables, seed=seed
-        )
+        return TransformerEnergy.from_masked_lm(context.folder / "masked_lm", lora=lora, ngram_tables=tables, seed=seed)
     causal = recipe.kind == "unit"
-    return TransformerEnergy.from_causal_lm(
-        context.lm, causal=causal, lora=lora, ngram_tables=tables, seed=seed
-    )
+    return TransformerEnergy.from_causal_lm(context.lm, causal=causal, lora=lora, ngram_tables=tables, seed=seed)
 
 
 def _all_features(data: ContrastiveData) -> torch.Tensor:

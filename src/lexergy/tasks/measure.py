@@ -35,9 +35,7 @@ def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str
         store=ShardStore(folder / WEIGHTS_FOLDER, provenance),
         progress=context.progress,
     )
-    atomic_write_json(
-        folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()}
-    )
+    atomic_write_json(folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
     return {"windows": len(windows), "samples": recipe.samples}
 
 
@@ -68,9 +66,7 @@ def generate_samples(context: RunContext, folder: Path, seed: int) -> dict[str, 
     return {"prompts": len(recipe.prompts)}
 
 
-def _generate(
-    joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int
-) -> dict[str, Any]:
+def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> dict[str, Any]:
     with warnings.catch_warnings():
         # Heavy-tailed weights are told by the k-hat in the result.
         warnings.simplefilter("ignore", UnreliableWeightsWarning)

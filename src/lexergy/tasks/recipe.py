@@ -85,9 +85,7 @@ class LMRecipe(Section):
             given = "neither" if self.source is None else "both"
             raise ValueError(f"{given} of `source` and `train` given; expected exactly one of them")
         if self.train is not None and self.forbid_special_tokens is not None:
-            raise ValueError(
-                "`forbid_special_tokens` is for an LM from a `source`; leave it out with `train`"
-            )
+            raise ValueError("`forbid_special_tokens` is for an LM from a `source`; leave it out with `train`")
         return self
 
 

@@ -73,9 +73,7 @@ def _suggest(key: str, valid: list[str]) -> str:
     return f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(valid)}."
 
 
-def _follow(
-    location: tuple[int | str, ...], model: type[BaseModel]
-) -> tuple[list[str], list[type[BaseModel]]]:
+def _follow(location: tuple[int | str, ...], model: type[BaseModel]) -> tuple[list[str], list[type[BaseModel]]]:
     """The keys as the file spells them, without pydantic's union tags, and the sections that they lead to."""
     keys: list[str] = []
     choices = [model]  # sections that may be meant by the keys so far

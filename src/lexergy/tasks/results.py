@@ -191,9 +191,7 @@ def _read_generations(folder: Path, recipe: Recipe) -> tuple[GenerationResult, .
 
 
 def _generation(record: dict[str, Any]) -> GenerationResult:
-    candidates = {
-        key: tuple(CandidateResult(**candidate) for candidate in record[key]) for key in ("best", "worst")
-    }
+    candidates = {key: tuple(CandidateResult(**candidate) for candidate in record[key]) for key in ("best", "worst")}
     return GenerationResult(**{**record, **candidates})
 
 

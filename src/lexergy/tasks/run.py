@@ -75,9 +75,7 @@ class _Run:
 
     def _tokenizer(self) -> Stage:
         config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}
-        return self.runner.run(
-            "tokenizer", config, [], lambda folder, seed: build_tokenizer(self.context, folder)
-        )
+        return self.runner.run("tokenizer", config, [], lambda folder, seed: build_tokenizer(self.context, folder))
 
     def _windows(self, reads_with: Stage) -> Stage:
         return self.runner.run(

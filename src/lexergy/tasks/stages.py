@@ -155,16 +155,13 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise LexergyError(
-            f"{folder} is a file; expected a folder for the run, new or of an earlier run."
-        ) from None
+        raise LexergyError(f"{folder} is a file; expected a folder for the run, new or of an earlier run.") from None
     lock = FileLock(folder / ".lock", timeout=0)
     try:
         lock.acquire()
     except Timeout:
         raise LexergyError(
-            f"another process is writing the run {folder}; wait until it has finished, "
-            "or choose another folder."
+            f"another process is writing the run {folder}; wait until it has finished, or choose another folder."
         ) from None
     try:
         yield

@@ -79,9 +79,7 @@ def restore(parameters: dict[str, nn.Parameter], values: Group) -> None:
             parameter.copy_(values[name])
 
 
-def optimizer_groups(
-    optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]
-) -> dict[str, Group]:
+def optimizer_groups(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> dict[str, Group]:
     """The optimiser's own tensors (Adam: `exp_avg`, `exp_avg_sq`, `step`) by parameter name."""
     groups: dict[str, Group] = {}
     for name, parameter in parameters.items():

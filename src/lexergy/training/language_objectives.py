@@ -37,9 +37,7 @@ class LanguageModelling:
     def num_examples(self) -> int:
         return len(self.train)
 
-    def loss(
-        self, model: Any, indices: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
         return self._block_loss(model, self.train[indices]), {}
 
     def evaluate(self, model: Any) -> dict[str, float]:
@@ -83,9 +81,7 @@ class MaskedLanguageModelling:
     def num_examples(self) -> int:
         return len(self.train)
 
-    def loss(
-        self, model: Any, indices: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
         masked = self.mask(self.train[indices], indices, generator)
         return self._masked_loss(model, torch.stack(masked, dim=1)), {}
 

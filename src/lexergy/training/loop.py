@@ -182,9 +182,7 @@ class _Trainer:
                 f"`batch_size` is {self.config.batch_size} on {processes} processes; "
                 f"expected a multiple of {processes}, so that each takes an equal share."
             )
-        indices = batch_indices(
-            self.config.seed, step, self.config.examples_per_step, self.objective.num_examples
-        )
+        indices = batch_indices(self.config.seed, step, self.config.examples_per_step, self.objective.num_examples)
         shares = indices.view(self.config.gradient_accumulation, processes, -1)
         return shares[:, self.accelerator.process_index]
 

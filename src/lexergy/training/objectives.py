@@ -26,9 +26,7 @@ class Objective(Protocol):
     @property
     def num_examples(self) -> int: ...
 
-    def loss(
-        self, model: Any, indices: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]: ...
+    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]: ...
 
     def evaluate(self, model: Any) -> dict[str, float]: ...
 
@@ -114,9 +112,7 @@ class NoiseContrastive:
     def num_examples(self) -> int:
         return len(self.train)
 
-    def loss(
-        self, model: Any, indices: Tensor, generator: torch.Generator
-    ) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
         uniforms = example_uniforms(generator, indices, 1)
         chosen = (uniforms * self.train.num_negatives).long()  # (B, 1)
         energies = _score(model, self.train, indices, chosen)  # (B, 2)

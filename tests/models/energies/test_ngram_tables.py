@@ -14,9 +14,7 @@ def test_bucket_depends_on_exactly_the_n_tokens_that_end_there() -> None:
     before = embedding.buckets(tokens)
     tokens[0, 4] += 1
     after = embedding.buckets(tokens)
-    changed = [
-        (one != other)[0].nonzero().flatten().tolist() for one, other in zip(before, after, strict=True)
-    ]
+    changed = [(one != other)[0].nonzero().flatten().tolist() for one, other in zip(before, after, strict=True)]
     assert changed == [[4], [4, 5, 6]]
 
 

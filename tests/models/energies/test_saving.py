@@ -73,10 +73,7 @@ def test_lora_file_holds_adapters_and_head_only(lm: CausalLM, tmp_path: Path) ->
     )
     full.save_pretrained(tmp_path / "full")
     small.save_pretrained(tmp_path / "small")
-    sizes = [
-        sum(file.stat().st_size for file in (tmp_path / name).glob("*.safetensors"))
-        for name in ("full", "small")
-    ]
+    sizes = [sum(file.stat().st_size for file in (tmp_path / name).glob("*.safetensors")) for name in ("full", "small")]
     trained = sum(parameter.numel() for parameter in small.parameters() if parameter.requires_grad)
     assert sizes[1] < 4 * trained + 8192 < sizes[0]
     assert all("lora_" in name or name.startswith("head.") for name in small.saved_state())
@@ -95,9 +92,7 @@ def test_run_folder_can_be_moved_with_a_lora_energy_beside_its_lm(lm: CausalLM, 
         EnergyModel.from_pretrained(tmp_path / "moved" / "energy")
 
 
-def test_full_energy_needs_nothing_but_its_own_folder(
-    encoder_folder: Path, lm: CausalLM, tmp_path: Path
-) -> None:
+def test_full_energy_needs_nothing_but_its_own_folder(encoder_folder: Path, lm: CausalLM, tmp_path: Path) -> None:
     shutil.copytree(encoder_folder, tmp_path / "encoder")
     wake(TransformerEnergy.from_encoder(tmp_path / "encoder")).save_pretrained(tmp_path / "energy")
     shutil.rmtree(tmp_path / "encoder")

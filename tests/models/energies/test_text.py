@@ -19,9 +19,7 @@ def energy(encoder_folder: Path, lm: CausalLM) -> TransformerEnergy:
     return wake(TransformerEnergy.from_encoder(encoder_folder)).bind(lm.tokenizer)
 
 
-def read(
-    energy: TransformerEnergy, lm: CausalLM, prefix: str, *continuations: str
-) -> tuple[Rows, list[list[str]]]:
+def read(energy: TransformerEnergy, lm: CausalLM, prefix: str, *continuations: str) -> tuple[Rows, list[list[str]]]:
     """The rows, and the pieces of each that count as continuation."""
     assert isinstance(energy._reader, TextReader)
     tokens, rest = lm.encode(prefix)[None], same_length(lm, *continuations)
@@ -36,9 +34,7 @@ def same_length(lm: CausalLM, *texts: str) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=256)[None]
 
 
-def test_continuation_starts_at_the_boundary_without_special_tokens(
-    energy: TransformerEnergy, lm: CausalLM
-) -> None:
+def test_continuation_starts_at_the_boundary_without_special_tokens(energy: TransformerEnergy, lm: CausalLM) -> None:
     rows, pieces = read(energy, lm, "the cat", " sat.", " the cat")
     assert pieces == [["sat", "."], ["the", "cat"]]
     assert rows.tokens[0].tolist() == [2, 5, 6, 7, 9, 3]
@@ -65,9 +61,7 @@ def test_padding_after_a_stop_token_is_not_read(energy: TransformerEnergy, lm: C
     assert rows.tokens[0].tolist() == [2, 5, 6, 3, 0, 0]
 
 
-def test_too_long_texts_lose_the_beginning_of_the_prefix_only(
-    energy: TransformerEnergy, lm: CausalLM
-) -> None:
+def test_too_long_texts_lose_the_beginning_of_the_prefix_only(energy: TransformerEnergy, lm: CausalLM) -> None:
     rows, pieces = read(energy, lm, "the cat " * 25 + "state", " sat." * 15)
     assert rows.tokens.shape[1] == 40
     assert pieces == [["sat", "."] * 15]
@@ -75,15 +69,11 @@ def test_too_long_texts_lose_the_beginning_of_the_prefix_only(
     assert kept[0] == "[CLS]"
     assert kept[8:11] == ["state", "sat", "."]
     assert kept[-1] == "[SEP]"
-    with pytest.raises(
-        LexergyError, match="continuation has 42 tokens of the encoder, which reads at most 40"
-    ):
+    with pytest.raises(LexergyError, match="continuation has 42 tokens of the encoder, which reads at most 40"):
         read(energy, lm, "the", " sat." * 21)
 
 
-def test_energy_is_the_head_on_the_mean_over_the_continuations_pieces(
-    energy: TransformerEnergy, lm: CausalLM
-) -> None:
+def test_energy_is_the_head_on_the_mean_over_the_continuations_pieces(energy: TransformerEnergy, lm: CausalLM) -> None:
     prefix, continuations = lm.encode("the cat")[None], same_length(lm, " sat.")
     with torch.no_grad():
         states = energy.backbone(input_ids=torch.tensor([[2, 5, 6, 7, 9, 3]])).last_hidden_state

@@ -115,8 +115,7 @@ def test_batches_and_chunks_do_not_change_results(lm: CausalLM, causal: bool) ->
             energy.rows_per_batch = rows
             torch.testing.assert_close(energy.score(prefix, continuations), together, atol=1e-5, rtol=1e-5)
         single = [
-            [energy.score(prefix[b : b + 1], continuations[b : b + 1, k : k + 1]) for k in range(7)]
-            for b in range(3)
+            [energy.score(prefix[b : b + 1], continuations[b : b + 1, k : k + 1]) for k in range(7)] for b in range(3)
         ]
     torch.testing.assert_close(torch.tensor(single), together, atol=1e-5, rtol=1e-5)
 
@@ -181,9 +180,7 @@ def test_gradients_reach_exactly_the_trainable_parameters(
     as_energy(wake(energy), lm)
     (energy.score(random_tokens(4, 6, seed=1), random_tokens(4, 2, 9)) ** 2).sum().backward()
     for name, parameter in energy.named_parameters():
-        assert parameter.requires_grad == (
-            lora is None or "lora_" in name or not name.startswith("backbone.")
-        )
+        assert parameter.requires_grad == (lora is None or "lora_" in name or not name.startswith("backbone."))
         reached = parameter.grad is not None and bool(parameter.grad.any())
         assert reached == parameter.requires_grad, name
 
@@ -203,9 +200,7 @@ def test_start_token_of_the_lm_is_read_too(lm: CausalLM) -> None:
     prefix, continuations = random_tokens(2, 3), random_tokens(2, 2, 4)
     with_start = torch.cat((torch.full((2, 1), 256), prefix), 1)
     with torch.no_grad():
-        torch.testing.assert_close(
-            energy.score(prefix, continuations), plain.score(with_start, continuations)
-        )
+        torch.testing.assert_close(energy.score(prefix, continuations), plain.score(with_start, continuations))
 
 
 def test_seed_alone_decides_the_initial_weights(lm: CausalLM) -> None:

@@ -127,9 +127,7 @@ class SumEnergy:
     def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         """E of K continuations (B, K, C) of each prefix (B, P): (B, K)."""
         if not all(isinstance(part, Energy) for part in self.energies):
-            raise LexergyError(
-                "some part of this sum is a bare function; call `as_energy(sum, lm)` before scoring."
-            )
+            raise LexergyError("some part of this sum is a bare function; call `as_energy(sum, lm)` before scoring.")
         return torch.stack([part.score(prefix, continuations, features) for part in self.energies]).sum(0)
 
 

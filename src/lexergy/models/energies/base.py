@@ -123,9 +123,7 @@ def _read_config(source: str) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise LexergyError(
-            f"'{path}' is not valid JSON ({error}); copy the folder again or train again."
-        ) from error
+        raise LexergyError(f"'{path}' is not valid JSON ({error}); copy the folder again or train again.") from error
     if not isinstance(values, dict):
         raise LexergyError(f"'{path}' holds no JSON object; copy the folder again or train again.")
     return values

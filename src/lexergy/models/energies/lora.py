@@ -20,9 +20,7 @@ class Lora:
         if not isinstance(self.target_modules, str):
             object.__setattr__(self, "target_modules", tuple(self.target_modules))
         if self.rank < 1:
-            raise LexergyError(
-                f"LoRA `rank` is {self.rank}; expected at least 1; leave LoRA out to train all weights."
-            )
+            raise LexergyError(f"LoRA `rank` is {self.rank}; expected at least 1; leave LoRA out to train all weights.")
 
 
 def add_lora(backbone: PreTrainedModel, lora: Lora) -> None:

@@ -35,8 +35,7 @@ class NgramTables:
         object.__setattr__(self, "orders", tuple(self.orders))
         if not self.orders or not all(1 <= order <= len(_MULTIPLIERS) for order in self.orders):
             raise LexergyError(
-                f"n-gram `orders` is {list(self.orders)}; expected one or more numbers from 1 to "
-                f"{len(_MULTIPLIERS)}."
+                f"n-gram `orders` is {list(self.orders)}; expected one or more numbers from 1 to {len(_MULTIPLIERS)}."
             )
         if self.buckets < 1 or self.width < 1:
             raise LexergyError(
@@ -68,9 +67,7 @@ class NgramEmbedding(nn.Module):
             nn.init.normal_(weight, std=_INITIAL_STD)
 
     def forward(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L, orders * width)
-        return torch.cat(
-            [table(bucket) for table, bucket in zip(self.tables, self.buckets(tokens), strict=True)], -1
-        )
+        return torch.cat([table(bucket) for table, bucket in zip(self.tables, self.buckets(tokens), strict=True)], -1)
 
     def buckets(self, tokens: Tensor) -> list[Tensor]:
         """The bucket of each position's n-gram, a tensor (N, L) per order."""

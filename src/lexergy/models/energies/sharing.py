@@ -1,5 +1,7 @@
 """Hidden states of many continuations of a prefix, the prefix being run once (models/shared_prefix.py)."""
 
+from typing import Any
+
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -24,5 +26,5 @@ class SharedStates:
         return output["last_hidden_state"]
 
 
-def _embeddings(inputs: Inputs) -> Inputs:
+def _embeddings(inputs: Inputs) -> dict[str, Any]:
     return {name: value for name, value in inputs.items() if name != "input_ids"}

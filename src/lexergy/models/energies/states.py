@@ -75,9 +75,7 @@ class StatesEnergy(EnergyModel):
         self._check_size(features)
         flat = features.detach().reshape(-1, features.shape[-1]).double()  # (N, F)
         if not flat.isfinite().all():
-            raise LexergyError(
-                "training features contain NaN or infinity; expected finite numbers; check the LM."
-            )
+            raise LexergyError("training features contain NaN or infinity; expected finite numbers; check the LM.")
         std, mean = torch.std_mean(flat, dim=0, correction=0)
         # A constant feature keeps a rounding error for a deviation; dividing by it would blow up noise.
         constant = std <= 1e-6 * (1 + mean.abs())

@@ -263,11 +263,7 @@ class TransformerEnergy(EnergyModel):
         state = self.state_dict()
         if self.config.lora is None:
             return state
-        return {
-            name: value
-            for name, value in state.items()
-            if not name.startswith("backbone.") or is_adapter(name)
-        }
+        return {name: value for name, value in state.items() if not name.startswith("backbone.") or is_adapter(name)}
 
     def save_pretrained(self, folder: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         source = self.config.backbone_source

@@ -20,13 +20,13 @@ def next_token(
         int,
         typer.Option(
             help="How many of the LM's likeliest tokens to weigh.",
-            callback=at_least(2, "the paper uses 128"),
+            callback=at_least(2, "32 is a good start, the paper uses 128"),
         ),
-    ] = 128,
+    ] = 32,
     samples: Annotated[
         int,
-        typer.Option(help="Completions drawn per token.", callback=at_least(1, "64 is a good start")),
-    ] = 64,
+        typer.Option(help="Completions drawn per token.", callback=at_least(1, "32 is a good start")),
+    ] = 32,
     horizon: Annotated[
         int,
         typer.Option(help="How far a completion goes on, in tokens.", callback=at_least(1, "16 is a good start")),
@@ -44,11 +44,13 @@ def next_token(
 
     \b
       lexergy next-token runs/quickstart --prompt "The state of the union is"
-      lexergy next-token runs/quickstart --prompt "We must" --candidates 32 --samples 256 --json
+      lexergy next-token runs/quickstart --prompt "We must" --candidates 128 --samples 256 --json
     """
     text = read_prompt(prompt)
     chosen, joint = open_joint(run, energy)
-    result = joint.next_token(text, candidates=candidates, num_samples=samples, horizon=horizon, top=top, seed=seed)
+    result = joint.next_token(
+        text, candidates=candidates, num_samples=samples, horizon=horizon, top=top, seed=seed, progress=True
+    )
     if as_json:
         print_json({"prompt": text, "energy": chosen} | to_plain(result))
     else:

@@ -128,6 +128,7 @@ def next_tokens(
     top: int,
     seed: int,
     rows_per_batch: int,
+    progress: bool,
 ) -> NextTokens:
     """P(x_t | x_<t) over the LM's likeliest tokens, App. A.1, Deng et al. 2020.
 
@@ -159,6 +160,7 @@ def next_tokens(
             prefix_ids=tokens.tolist(),
             given=given,
             rows_per_batch=rows_per_batch,
+            progress=progress,
         )  # (M, n)
     base = base_log_prob.softmax(dim=0).cpu()  # (M,)
     joint_prob = (base_log_prob.double().cpu() + partition.lower_bound(weights)).softmax(dim=0)  # (M,)

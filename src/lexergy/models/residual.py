@@ -20,6 +20,7 @@ from lexergy.models.joint_steps import (
     next_tokens,
     step_probabilities,
 )
+from lexergy.progress import progress_bar
 
 __all__ = [
     "Candidate",
@@ -107,6 +108,7 @@ class ResidualEBM:
         prefix_ids: Sequence[int] | None = None,
         given: Tensor | None = None,  # (B, G)
         rows_per_batch: int = 256,
+        progress: bool = False,
     ) -> Tensor:  # (B, n)
         """log w_i = -E(x_i) of n LM samples per prefix, untruncated and `length` tokens long.
 
@@ -119,25 +121,27 @@ class ResidualEBM:
         prefixes = max(1, rows_per_batch // num_samples)
         # The sampler pools the states of what it draws: those of the continuation only if it drew all of it.
         features = self.energy.features if given.shape[1] == 0 else None
-        for start in range(0, len(prefix), prefixes):
-            group = slice(start, start + prefixes)
-            chunks = self.lm.sample_chunks(
-                torch.cat([prefix[group], given[group]], dim=1),
-                num_samples=num_samples,
-                chunk_size=rows_per_batch,
-                max_new_tokens=length - given.shape[1],
-                seed=seed,
-                prefix_ids=ids[group],
-                rows_per_batch=rows_per_batch,
-                features=features,
-            )
-            done = 0
-            for samples in chunks:
-                count = samples.tokens.shape[1]
-                continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
-                energies = self.score(prefix[group], continuations, samples.features)
-                weights[group, done : done + count] = -energies.double().cpu()
-                done += count
+        with progress_bar("samples", len(prefix) * num_samples, progress) as bar:
+            for start in range(0, len(prefix), prefixes):
+                group = slice(start, start + prefixes)
+                chunks = self.lm.sample_chunks(
+                    torch.cat([prefix[group], given[group]], dim=1),
+                    num_samples=num_samples,
+                    chunk_size=rows_per_batch,
+                    max_new_tokens=length - given.shape[1],
+                    seed=seed,
+                    prefix_ids=ids[group],
+                    rows_per_batch=rows_per_batch,
+                    features=features,
+                )
+                done = 0
+                for samples in chunks:
+                    count = samples.tokens.shape[1]
+                    continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
+                    energies = self.score(prefix[group], continuations, samples.features)
+                    weights[group, done : done + count] = -energies.double().cpu()
+                    done += count
+                    bar.advance(energies.numel())
         return weights
 
     def perplexity(
@@ -148,6 +152,7 @@ class ResidualEBM:
         seed: int = 0,
         *,
         rows_per_batch: int = 256,
+        progress: bool = False,
     ) -> PerplexityEstimate:
         """Perplexity of the continuations in token rows (B, L) or windows, between Theorem 2's bounds.
 
@@ -161,7 +166,12 @@ class ResidualEBM:
         energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
         length = continuations.shape[1]
         log_weights = self.log_weights(
-            prefix, length=length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
+            prefix,
+            length=length,
+            num_samples=num_samples,
+            seed=seed,
+            rows_per_batch=rows_per_batch,
+            progress=progress,
         )
         return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
 
@@ -245,6 +255,7 @@ class ResidualEBM:
         seed: int = 0,
         *,
         rows_per_batch: int = 256,
+        progress: bool = False,
     ) -> NextTokens:
         """The joint model's next-token probabilities beside the LM's (App. A.1)."""
         return next_tokens(
@@ -256,6 +267,7 @@ class ResidualEBM:
             top=top,
             seed=seed,
             rows_per_batch=rows_per_batch,
+            progress=progress,
         )
 
 

@@ -1,7 +1,6 @@
 """Sampling many continuations of one prefix: Lexergy beside transformers and CTranslate2, in one run.
 
-SmolLM2-135M, prefix 120, 40 new tokens, top-k 10. Peak memory is measured in a process of its own for each
-library. Writes docs/results/sampling-speed.md.
+SmolLM2-135M, prefix 120, 40 new tokens, top-k 10. Writes docs/results/sampling-speed.md.
 """
 
 import argparse
@@ -14,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from timing import matrix_product_rate, seconds
@@ -24,6 +24,7 @@ from lexergy.models.energies import TransformerEnergy, as_energy
 from lexergy.models.sources import resolve_causal_lm
 
 PREFIX, NEW, TOP_K = 120, 40, 10
+FLOP_PER_TOKEN = 2 * 134_515_008  # twice the parameters
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "sampling-speed.md"
 Sampler = Callable[[int], object]
 
@@ -57,13 +58,13 @@ def transformers_sampler(lm: CausalLM, prefix: torch.Tensor) -> Sampler:
     return sample
 
 
-def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor, quantization: str) -> Sampler:
+def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor) -> Sampler:
     import ctranslate2
 
     folder = tempfile.mkdtemp()
     converter = ctranslate2.converters.TransformersConverter(str(resolve_causal_lm("smollm2-135m").folder))
-    converter.convert(folder, quantization=quantization, force=True)
-    generator = ctranslate2.Generator(folder, compute_type=quantization, intra_threads=torch.get_num_threads())
+    converter.convert(folder, quantization="int8", force=True)
+    generator = ctranslate2.Generator(folder, compute_type="int8", intra_threads=torch.get_num_threads())
     tokens = lm.tokenizer.convert_ids_to_tokens(prefix[0].tolist())
 
     def sample(n: int) -> object:
@@ -78,17 +79,32 @@ def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor, quantization: str) -
     return sample
 
 
-def peak_memory(library: str, n: int) -> float:
-    """Peak resident memory in GiB of a fresh process that loads the model and samples once."""
-    command = [sys.executable, __file__, "--memory-of", library, "--samples", str(n)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+SAMPLERS: dict[str, Callable[[CausalLM, torch.Tensor], Sampler]] = {
+    "lexergy": lexergy_sampler,
+    "transformers generate": transformers_sampler,
+    "CTranslate2 int8": ctranslate2_sampler,
+}
 
 
-def report_memory(library: str, n: int) -> None:
+class Measured(NamedTuple):
+    seconds: float
+    peak_memory: float  # resident, GiB
+    matrix_product_rate: float  # FLOP/s, just before
+
+
+def measured(library: str, n: int) -> Measured:
+    """One library in a process of its own, so that no other's threads or memory are in its way."""
+    command = [sys.executable, __file__, "--one", library, "--samples", str(n)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return Measured(*map(float, output[-3:]))
+
+
+def measure_one(library: str, n: int) -> None:
     lm = CausalLM.from_pretrained("smollm2-135m")
-    sampler = {"lexergy": lexergy_sampler, "transformers": transformers_sampler}[library]
-    sampler(lm, prefix_of(lm))(n)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+    sampler = SAMPLERS[library](lm, prefix_of(lm))
+    sampler(2)
+    rate = matrix_product_rate()
+    print(seconds(lambda: sampler(n)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, rate)
 
 
 def energy_seconds(lm: CausalLM, prefix: torch.Tensor, n: int) -> tuple[float, float]:
@@ -107,72 +123,60 @@ def energy_seconds(lm: CausalLM, prefix: torch.Tensor, n: int) -> tuple[float, f
     return shared, min(seconds(whole) for _ in range(2))
 
 
-def measure(rounds: int, with_memory: bool) -> str:
-    torch.manual_seed(0)
-    lm = CausalLM.from_pretrained("smollm2-135m")
-    prefix = prefix_of(lm)
-    samplers = {
-        "lexergy": lexergy_sampler(lm, prefix),
-        "transformers generate": transformers_sampler(lm, prefix),
-    }
-    if importlib.util.find_spec("ctranslate2"):
-        for quantization in ("float32", "int8"):
-            samplers[f"CTranslate2 {quantization}"] = ctranslate2_sampler(lm, prefix, quantization)
-    work = 2 * sum(weight.numel() for weight in lm.model.parameters())  # FLOP per token
+def speed_table(rounds: int) -> list[str]:
     lines = [
-        "# Sampling speed",
-        "",
-        f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} "
-        f"threads, torch {torch.__version__}, {date.today()}. Command: `python benchmarks/sampling.py`. Median of "
-        f"{rounds} rounds at 64 samples and {max(1, rounds // 3)} at 256; in each round every library runs in turn, "
-        "and the machine's own fp32 matrix-product rate is measured beside.",
-        "",
         "| samples | library | tokens/s | Lexergy is faster by | of the matrix-product rate |",
         "|---:|---|---:|---:|---:|",
     ]
+    libraries = [name for name in SAMPLERS if "CTranslate2" not in name or importlib.util.find_spec("ctranslate2")]
     for n in (64, 256):
-        for sampler in samplers.values():
-            sampler(2)
-        taken: dict[str, list[float]] = {name: [] for name in samplers}
-        rates = []
-        for _ in range(rounds if n == 64 else max(1, rounds // 3)):
-            for name, sampler in samplers.items():
-                rates.append(matrix_product_rate())
-                taken[name].append(seconds(lambda s=sampler, n=n: s(n)))
-        for name, times in taken.items():
-            ratio = statistics.median(t / own for t, own in zip(times, taken["lexergy"], strict=True))
-            speed = n * NEW / statistics.median(times)
-            share = speed * work / statistics.median(rates)
+        turns = [{name: measured(name, n) for name in libraries} for _ in range(rounds)]
+        for name in libraries:
+            speed = statistics.median(n * NEW / turn[name].seconds for turn in turns)
+            ratio = statistics.median(turn[name].seconds / turn["lexergy"].seconds for turn in turns)
+            share = statistics.median(
+                FLOP_PER_TOKEN * n * NEW / turn[name].seconds / turn[name].matrix_product_rate for turn in turns
+            )
             lines.append(f"| {n} | {name} | {speed:.0f} | {ratio:.2f}x | {share:.0%} |")
             print(lines[-1], flush=True)
-    lines += ["", f"The matrix-product rate was {statistics.median(rates) / 1e9:.0f} GFLOP/s.", ""]
-    if with_memory:
-        own, theirs = peak_memory("lexergy", 1024), peak_memory("transformers", 1024)
-        lines.append(
-            f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB "
-            f"({own / theirs:.2f} of it)."
-        )
-    shared, whole = energy_seconds(lm, prefix, 256)
-    lines.append(
-        f"\nUniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
+    return lines
+
+
+def memory_line() -> str:
+    own, theirs = (measured(name, 1024).peak_memory for name in ("lexergy", "transformers generate"))
+    return (
+        f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB "
+        f"({own / theirs:.2f} of it)."
+    )
+
+
+def energy_line() -> str:
+    lm = CausalLM.from_pretrained("smollm2-135m")
+    shared, whole = energy_seconds(lm, prefix_of(lm), 256)
+    return (
+        f"UniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
         f"({whole / shared:.2f}x faster)."
     )
-    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--no-memory", action="store_true", help="leave out peak memory, which takes ten minutes")
-    parser.add_argument("--memory-of", choices=["lexergy", "transformers"], help=argparse.SUPPRESS)
-    parser.add_argument("--samples", type=int, default=1024, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=list(SAMPLERS), help=argparse.SUPPRESS)
+    parser.add_argument("--samples", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.memory_of:
-        report_memory(arguments.memory_of, arguments.samples)
+    if arguments.one:
+        measure_one(arguments.one, arguments.samples)
         return
-    text = measure(arguments.rounds, not arguments.no_memory)
-    RESULTS.write_text(text)
-    print(text)
+    heading = (
+        f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} "
+        f"threads, torch {torch.__version__}, {date.today()}. Command: `python benchmarks/sampling.py --rounds "
+        f"{arguments.rounds}`. Each library runs in a process of its own, in turn; medians over rounds; the machine's "
+        "own fp32 matrix-product rate is measured just before each run."
+    )
+    parts = ["# Sampling speed", heading, "\n".join(speed_table(arguments.rounds)), energy_line(), memory_line()]
+    RESULTS.write_text("\n\n".join(parts) + "\n")
+    print(RESULTS.read_text())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
 
 
 def matrix_product_rate(size: int = 2048, repeats: int = 5) -> float:
-    """The machine's fp32 matrix-product rate in FLOP/s: the best of a few."""
+    """The machine's fp32 matrix-product rate in FLOP/s: the median of a few."""
     left, right = torch.randn(size, size), torch.randn(size, size)
-    fastest = min(seconds(lambda: left @ right) for _ in range(repeats))
-    return 2 * size**3 / fastest
+    return 2 * size**3 / median_seconds(lambda: left @ right, repeats)

@@ -159,7 +159,14 @@ def test_debug_shows_everything(monkeypatch, tmp_path):
         run_command(arguments)
 
 
-READY = "import sys; from lexergy.cli.main import main; print('ready', file=sys.stderr, flush=True); main()"
+# A shell starts background jobs with SIGINT ignored, which a test's children would inherit.
+READY = """
+import signal, sys
+from lexergy.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("ready", file=sys.stderr, flush=True)
+main()
+"""
 
 
 def test_ctrl_c_from_outside():
@@ -168,8 +175,8 @@ def test_ctrl_c_from_outside():
         assert process.stderr.readline() == "ready\n"
         time.sleep(0.3)  # it now waits for the prompt on stdin
         process.send_signal(signal.SIGINT)
-        error = process.stderr.read()
-        assert process.wait(timeout=20) == 130
+        _, error = process.communicate(timeout=20)
+        assert process.returncode == 130
     assert error == "stopped; run the same command again to go on\n"
 
 

@@ -100,7 +100,7 @@ def test_sharing_the_prefix_equals_whole_sequences(
     whole = energy.score(prefix, continuations).detach()  # gradients are on: whole sequences
     with torch.no_grad():
         shared = energy.score(prefix, continuations)
-    assert energy._can_share
+    assert energy._sharing._possible
     assert whole.std() > 0.1
     torch.testing.assert_close(shared, whole, atol=1e-5, rtol=1e-5)
 
@@ -124,7 +124,7 @@ def test_batches_and_chunks_do_not_change_results(lm: CausalLM, causal: bool) ->
 @pytest.mark.parametrize("rows", [1, 5, 8])
 def test_never_more_rows_than_asked_for(lm: CausalLM, causal: bool, rows: int) -> None:
     energy = TransformerEnergy.from_causal_lm(lm, causal=causal).eval()
-    energy._can_share = causal
+    energy._sharing._possible = causal
     energy.rows_per_batch = rows
     seen: list[int] = []
     energy.backbone.register_forward_pre_hook(
@@ -148,7 +148,7 @@ def test_sharing_the_prefix_is_faster_than_whole_sequences() -> None:
 
     with torch.no_grad():
         shared = min(seconds() for _ in range(4))
-        energy._can_share = False
+        energy._sharing._possible = False
         whole = min(seconds() for _ in range(4))
     # Some 4 times on a quiet machine; this bound only tells sharing from not sharing on a busy one.
     assert whole > 1.8 * shared

@@ -195,7 +195,7 @@ while True:
     child = os.fork()
     if child == 0:
         if kills % 4 != 3:
-            os.replace = dies_at(chance.randint(8, 22), chance.random() < 0.5)
+            os.replace = dies_at(chance.randint(5, 13), chance.random() < 0.5)
         run(recipe, sys.argv[2], progress=False)
         os._exit(0)
     if kills % 4 == 3:

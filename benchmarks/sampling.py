@@ -159,14 +159,25 @@ def energy_line() -> str:
     )
 
 
+PARTS: dict[str, Callable[[int], str]] = {
+    "speed": lambda rounds: "\n".join(speed_table(rounds)),
+    "energy": lambda rounds: energy_line(),
+    "memory": lambda rounds: memory_line(),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=list(PARTS), help="print one part instead of writing the page")
     parser.add_argument("--one", choices=list(SAMPLERS), help=argparse.SUPPRESS)
     parser.add_argument("--samples", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         measure_one(arguments.one, arguments.samples)
+        return
+    if arguments.only:
+        print(PARTS[arguments.only](arguments.rounds))
         return
     heading = (
         f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} "
@@ -174,7 +185,7 @@ def main() -> None:
         f"{arguments.rounds}`. Each library runs in a process of its own, in turn; medians over rounds; the machine's "
         "own fp32 matrix-product rate is measured just before each run."
     )
-    parts = ["# Sampling speed", heading, "\n".join(speed_table(arguments.rounds)), energy_line(), memory_line()]
+    parts = ["# Sampling speed", heading, *(part(arguments.rounds) for part in PARTS.values())]
     RESULTS.write_text("\n\n".join(parts) + "\n")
     print(RESULTS.read_text())
 

@@ -50,7 +50,7 @@ def parity(tokens):  # (B, L) -> (B,)
 
 @pytest.mark.parametrize("num_samples", [50, 300])  # several windows a shard; several chunks a window
 def test_each_energy_gets_the_joint_models_own_estimate(lm, windows, num_samples):
-    energies = {"parity": parity, "states": states_energy(lm, (0, 2))}
+    energies = {"parity": parity, "states": states_energy(lm, (0, 2)), "other layers": states_energy(lm, (2, 1))}
     estimates = evaluate(lm, energies, windows, num_samples, 9, progress=False)
     for name, energy in energies.items():
         expected = ResidualEBM(lm, energy).perplexity(windows, num_samples=num_samples, seed=9)
@@ -95,12 +95,6 @@ def test_a_killed_evaluation_goes_on_to_the_same_weights(lm, windows, tmp_path):
     assert first.replace_schema_metadata(None).equals(whole.slice(0, len(first)))
     assert resumed.column("window").to_pylist() == list(range(7))
     assert len(resumed.column(weights_column("e"))[0]) == 200
-
-
-def test_energies_on_other_layers_are_told_apart(lm, windows):
-    energies = {"a": states_energy(lm, (0,)), "b": states_energy(lm, (1, 2))}
-    with pytest.raises(LexergyError, match=r"layers \[\[0\], \[1, 2\]\]"):
-        evaluate(lm, energies, windows, 10, 0, progress=False)
 
 
 def test_no_energy_and_broken_energies_are_errors(lm, windows):

@@ -89,7 +89,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
             {"energies": {"e": {"layers": [1]}}},
-            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder.",
+            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder, sum.",
         ),
         ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
         (
@@ -130,11 +130,6 @@ def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
 def test_an_energy_cannot_take_another_folder(tmp_path, name):
     states = recipe()["energies"]["energy"]
     assert "names its folder" in mistake(tmp_path, energies={name: states})
-
-
-def test_state_energies_share_their_layers(tmp_path):
-    states = recipe()["energies"]["energy"]
-    assert "the same layers" in mistake(tmp_path, energies={"a": states, "b": states | {"layers": [1]}})
 
 
 def test_state_energies_read_layers_that_there_are(tmp_path):

@@ -225,7 +225,7 @@ class CausalLM:
         tokens = self._check_rows(tokens, prefix_length)
         length = tokens.shape[1] - prefix_length
         pooled = []
-        for rows, logits, hidden_states in self._scored(tokens, prefix_length, with_states=True):
+        for rows, logits, hidden_states in self._scored(tokens, prefix_length, with_states=bool(features.layers)):
             pool = PooledStates(features, len(rows), length, self.hidden_size)
             for step in range(length):
                 law = logits[:, step]

@@ -80,6 +80,7 @@ def sample_batch(
     lengths = torch.full((num_rows,), max_new_tokens, device=prefix.device)
     alive = torch.ones(num_rows, dtype=torch.bool, device=prefix.device)
     pool = None if features is None else PooledStates(features, num_rows, max_new_tokens, lm.hidden_size)
+    reads_states = features is not None and bool(features.layers)
     for step in range(max_new_tokens):
         lm.forbid_(logits, allowed=stop_token)
         numbers = uniforms(seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
@@ -96,14 +97,14 @@ def sample_batch(
             lengths[ended] = step + 1
             alive = alive & ~ended
         last = step == max_new_tokens - 1 or not alive.any()
-        if last and pool is None:
+        if last and not reads_states:
             break
         output: Any = rows.feed(
             chosen.unsqueeze(-1),
             model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
-            output_hidden_states=pool is not None,
+            output_hidden_states=reads_states,
         )
-        if pool is not None:
+        if pool is not None and reads_states:
             pool.add_states(output.hidden_states, counted.unsqueeze(-1))
         if last:
             break

@@ -3,6 +3,7 @@
 These exist already when a sample is drawn, so the sampler hands them on for next to nothing.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +28,8 @@ STATISTICS = (
 class StateFeatures:
     """Hidden states of these layers, mean-pooled over the continuation, and the likelihood statistics.
 
-    Layers count as in `hidden_states`: 0 is the embeddings, `num_layers` the last.
+    Layers count as in `hidden_states`: 0 is the embeddings, `num_layers` the last. Without layers, only the
+    statistics are left.
     """
 
     layers: tuple[int, ...]
@@ -37,10 +39,34 @@ class StateFeatures:
 
     def check(self, num_layers: int) -> None:
         wrong = [layer for layer in self.layers if not 0 <= layer <= num_layers]
-        if wrong or not self.layers:
+        if wrong:
             raise LexergyError(
                 f"`layers` is {list(self.layers)}; expected some of 0 .. {num_layers}: the LM has {num_layers} layers."
             )
+
+    def pick(self, features: Tensor, wider: "StateFeatures") -> Tensor:
+        """These among features that were computed for more layers: (..., F of `wider`) -> (..., F)."""
+        if self == wider:
+            return features
+        states, statistics = features[..., : -len(STATISTICS)], features[..., -len(STATISTICS) :]
+        places = torch.tensor([wider.layers.index(layer) for layer in self.layers], dtype=torch.long)
+        by_layer = states.unflatten(-1, (len(wider.layers), -1))  # (..., layers, D)
+        own = by_layer.index_select(-2, places.to(features.device)).flatten(-2)
+        return torch.cat((own, statistics), -1)
+
+
+def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
+    """What the sampler should hand on for all of these; None when nothing is wanted."""
+    layers = union_of_layers(features.layers for features in wanted if features is not None)
+    return None if layers is None else StateFeatures(layers)
+
+
+def union_of_layers(lists: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The layers of all lists in ascending order; as they are written, when all lists are alike."""
+    different = set(lists)
+    if len(different) <= 1:
+        return next(iter(different), None)
+    return tuple(sorted(set().union(*different)))
 
 
 def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> Tensor:

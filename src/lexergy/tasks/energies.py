@@ -1,25 +1,59 @@
-"""The stage of an energy: build it as the recipe says, train it by NCE, keep the best weights."""
+"""The stage of an energy: build it as the recipe says, train it by NCE, keep the best weights; or sum up others."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from lexergy.models.energies import EnergyModel, Lora, NgramTables, StatesEnergy, TransformerEnergy, as_energy
+from lexergy.core.combination import fit_combination
+from lexergy.core.losses import nce_loss, nce_metrics
+from lexergy.errors import LexergyError
+from lexergy.models.energies import (
+    EnergyModel,
+    Lora,
+    NgramTables,
+    StatesEnergy,
+    SumEnergy,
+    TransformerEnergy,
+    as_energy,
+)
+from lexergy.models.state_features import StateFeatures
 from lexergy.tasks.base_models import seeded, training_facts
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.negatives import contrastive_data
-from lexergy.tasks.recipe import EncoderEnergyRecipe, EnergyRecipe, StatesEnergyRecipe
-from lexergy.tasks.stages import Stage
+from lexergy.tasks.recipe import (
+    EncoderEnergyRecipe,
+    Recipe,
+    StatesEnergyRecipe,
+    SumEnergyRecipe,
+    TransformerEnergyRecipe,
+)
+from lexergy.tasks.stages import Stage, stage_seed
 from lexergy.training.loop import train
-from lexergy.training.objectives import ContrastiveData, NoiseContrastive
+from lexergy.training.objectives import ContrastiveData, NoiseContrastive, pair_energies
+
+TrainedRecipe = StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe
+
+
+def check_pairs(recipe: Recipe, num_windows: int) -> None:
+    """Refuse an energy that asks for more pairs than there are training windows, before anything is sampled."""
+    for name, energy in recipe.energies.items():
+        wanted = None if isinstance(energy, SumEnergyRecipe) else energy.pairs
+        if wanted is not None and wanted > num_windows:
+            raise LexergyError(
+                f"the energy `{name}` asks for {wanted} pairs; expected at most {num_windows}, the number of training "
+                "windows; raise `windows.train`, add text, or ask for fewer."
+            )
 
 
 def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path, seed: int) -> dict[str, Any]:
     """Train one energy against the stored negatives (Eq. 3, Deng et al. 2020)."""
     recipe = context.recipe.energies[name]
-    reads_states = isinstance(recipe, StatesEnergyRecipe)
-    data, validation = contrastive_data(context, negatives.folder, negatives.seed, with_features=reads_states)
+    assert not isinstance(recipe, SumEnergyRecipe)
+    features = StateFeatures(recipe.layers) if isinstance(recipe, StatesEnergyRecipe) else None
+    data, validation = contrastive_data(context, negatives.folder, negatives.seed, features)
+    data = _some_pairs(context, data, recipe.pairs)
     energy = make_energy(context, recipe, seed)
     if isinstance(energy, StatesEnergy):
         energy.fit_standardisation(_all_features(data))
@@ -31,7 +65,43 @@ def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path,
     return {"trained_parameters": trained, **training_facts(result)}
 
 
-def make_energy(context: RunContext, recipe: EnergyRecipe, seed: int) -> EnergyModel:
+def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, folder: Path) -> dict[str, Any]:
+    """E = c_0 + sum_i c_i E_i over trained energies, the coefficients fitted by NCE on the validation pairs.
+
+    Not on the training pairs: the parts have learnt those by heart, the more so the more parameters they have,
+    and would get coefficients that are too large. Of the validation pairs the parts know only at which step to
+    stop, and the coefficients are few.
+    """
+    energies = []
+    for part in parts:
+        energy = EnergyModel.from_pretrained(part.folder).attach(context.lm)
+        _, validation = contrastive_data(context, negatives.folder, negatives.seed, energy.features)
+        energies.append(pair_energies(energy, validation))
+    stacked = torch.stack(energies, dim=-1)  # (N, 1 + K, n)
+    data, noise = stacked[:, 0], stacked[:, 1:].flatten(0, 1)
+    fitted = fit_combination(data, noise)
+    coefficients = fitted.coefficients.tolist()
+    SumEnergy.of([part.folder for part in parts], coefficients, fitted.constant).save_pretrained(folder)
+    data_energy, noise_energy = fitted.energy(data), fitted.energy(noise)
+    return {
+        "constant": fitted.constant,
+        "coefficients": {part.name: coefficient for part, coefficient in zip(parts, coefficients, strict=True)},
+        "validation": {
+            "loss": float(nce_loss(data_energy, noise_energy)),
+            **asdict(nce_metrics(data_energy, noise_energy)),
+        },
+    }
+
+
+def _some_pairs(context: RunContext, data: ContrastiveData, pairs: int | None) -> ContrastiveData:
+    """A random `pairs` of the pairs; a smaller number's are among those of a larger one, for all energies."""
+    if pairs is None:
+        return data
+    generator = torch.Generator().manual_seed(stage_seed(context.recipe.seed, "pairs"))
+    return data.select(torch.randperm(len(data), generator=generator)[:pairs])
+
+
+def make_energy(context: RunContext, recipe: TrainedRecipe, seed: int) -> EnergyModel:
     """The energy before its training, zero everywhere."""
     if isinstance(recipe, StatesEnergyRecipe):
         return StatesEnergy.for_lm(

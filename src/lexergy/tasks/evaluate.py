@@ -13,7 +13,7 @@ from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.residual import ResidualEBM
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.state_features import StateFeatures, union
 from lexergy.progress import progress_bar
 from lexergy.tasks.columns import from_column, to_column
 from lexergy.tasks.results import human_column, weights_column
@@ -67,7 +67,7 @@ def collect_weights(
     if not energies:
         raise LexergyError("no energy was given; expected at least one to evaluate.")
     joints = {name: ResidualEBM(lm, energy) for name, energy in energies.items()}
-    features = _shared_features(joints)
+    features = union(joint.energy.features for joint in joints.values())
     # A shard is what one batch samples, so that its prefixes are prefilled once.
     per_shard = max(1, ROWS_PER_BATCH // num_samples)
     num_shards = -(-len(windows) // per_shard)
@@ -84,19 +84,6 @@ def collect_weights(
                 store.write(shard, table)
             bar.advance()
     return pa.concat_tables(tables) if store is None else store.table(num_shards)
-
-
-def _shared_features(joints: Mapping[str, ResidualEBM]) -> StateFeatures | None:
-    """What the sampler should hand on for all of these energies."""
-    found = (joint.energy.features for joint in joints.values())
-    wanted = {features for features in found if features is not None}
-    if len(wanted) > 1:
-        layers = sorted(list(features.layers) for features in wanted)
-        raise LexergyError(
-            f"the energies read the LM's layers {layers}; expected the same layers for all of them; "
-            "evaluate them one at a time."
-        )
-    return next(iter(wanted), None)
 
 
 @torch.inference_mode()
@@ -123,7 +110,7 @@ def _weigh(
         features=features,
     ):
         for name, joint in joints.items():
-            log_weights[name].append(-_score(joint, prefix, samples.tokens, samples.features))
+            log_weights[name].append(-_score(joint, prefix, samples.tokens, samples.features, features))
     human_features = None
     if features is not None:
         human = lm.state_features(rows.tokens, prefix_length=rows.prefix_length, features=features)
@@ -134,13 +121,21 @@ def _weigh(
         "base_log_prob": to_column(base_log_prob.double().cpu().numpy()),
     }
     for name, joint in joints.items():
-        human_energy = _score(joint, prefix, rows.continuations.unsqueeze(1), human_features)  # (B, 1)
+        human_energy = _score(joint, prefix, rows.continuations.unsqueeze(1), human_features, features)
         columns[human_column(name)] = to_column(human_energy.squeeze(1).numpy())
         columns[weights_column(name)] = to_column(torch.cat(log_weights[name], 1).numpy())  # (B, n)
     return pa.table(columns)
 
 
-def _score(joint: ResidualEBM, prefix: Tensor, continuations: Tensor, features: Tensor | None) -> Tensor:
-    """Energies of continuations (B, K, C) as float64 (B, K) on the CPU."""
-    handed = None if joint.energy.features is None else features
-    return joint.score(prefix, continuations, handed).double().cpu()
+def _score(
+    joint: ResidualEBM,
+    prefix: Tensor,  # (B, P)
+    continuations: Tensor,  # (B, K, C)
+    handed_on: Tensor | None,  # (B, K, F), for all energies
+    features: StateFeatures | None,
+) -> Tensor:  # (B, K) float64 on the CPU
+    wanted = joint.energy.features
+    own = None
+    if wanted is not None and features is not None and handed_on is not None:
+        own = wanted.pick(handed_on, features)
+    return joint.score(prefix, continuations, own).double().cpu()

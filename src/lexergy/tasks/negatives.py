@@ -10,6 +10,7 @@ import torch
 
 from lexergy.data.shards import ShardStore
 from lexergy.data.windows import Windows
+from lexergy.models.state_features import StateFeatures
 from lexergy.progress import progress_bar
 from lexergy.tasks.columns import from_column, to_column
 from lexergy.tasks.context import RunContext
@@ -92,26 +93,33 @@ def _window_tokens(context: RunContext) -> torch.Tensor:
 
 
 def contrastive_data(
-    context: RunContext, folder: Path, seed: int, *, with_features: bool
+    context: RunContext, folder: Path, seed: int, features: StateFeatures | None
 ) -> tuple[ContrastiveData, ContrastiveData]:
-    """People's and the LM's continuations for training and for validation."""
+    """People's and the LM's continuations for training and for validation, with these of the stored features."""
     table = ShardStore(folder, provenance(context, seed)).table(_num_shards(context))
     first, parts = 0, []
     for split in SPLITS_WITH_NEGATIVES:
         windows = context.windows[split]
-        parts.append(_contrast(windows, table.slice(first, len(windows)), with_features))
+        parts.append(_contrast(context, windows, table.slice(first, len(windows)), features))
         first += len(windows)
     return parts[0], parts[1]
 
 
-def _contrast(windows: Windows, table: pa.Table, with_features: bool) -> ContrastiveData:
+def _contrast(
+    context: RunContext, windows: Windows, table: pa.Table, features: StateFeatures | None
+) -> ContrastiveData:
     def tensor(name: str) -> torch.Tensor:
         return torch.from_numpy(from_column(table.column(name)))
+
+    def picked(name: str) -> torch.Tensor | None:  # (..., F)
+        if features is None or context.features is None:
+            return None
+        return features.pick(tensor(name), context.features)
 
     return ContrastiveData(
         prefixes=windows.prefixes,
         continuations=windows.continuations,
         negatives=tensor("tokens").long(),
-        features=tensor("human_features") if with_features else None,
-        negative_features=tensor("features") if with_features else None,
+        features=picked("human_features"),
+        negative_features=picked("features"),
     )

@@ -1,9 +1,18 @@
 """A recipe: everything that decides the result of a run, written down in one YAML file."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from lexergy.errors import LexergyError
 from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_yaml
@@ -18,9 +27,20 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Section(BaseModel):
-    """A part of a recipe: unknown keys are mistakes, and nothing changes after loading."""
+    """A part of a recipe: unknown keys are mistakes, and nothing changes after loading.
+
+    The keys of stages hash what a section writes. A key that recipes did not always have is named in
+    `added_later` and written only where it differs from its default, so that finished runs stay finished.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    added_later: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        unchanged = {key for key in self.added_later if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in write(self).items() if key not in unchanged}
 
 
 class CorpusRecipe(Section):
@@ -113,24 +133,31 @@ class NgramTablesRecipe(Section):
     width: PositiveInt = 16
 
 
-class StatesEnergyRecipe(Section):
-    """A head on the frozen LM's own hidden states."""
+class TrainedEnergyRecipe(Section):
+    """An energy trained by NCE, on a random `pairs` of the training windows (null: on all)."""
+
+    added_later = frozenset({"pairs"})
+
+    training: TrainingConfig
+    pairs: PositiveInt | None = None
+
+
+class StatesEnergyRecipe(TrainedEnergyRecipe):
+    """A head on the frozen LM's own hidden states and likelihood statistics (`layers` []: on these alone)."""
 
     kind: Literal["states"]
-    layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    layers: tuple[Annotated[int, Field(ge=0)], ...]
     hidden_units: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    training: TrainingConfig
 
 
-class TransformerEnergyRecipe(Section):
+class TransformerEnergyRecipe(TrainedEnergyRecipe):
     """UniT (causal) or BiT (bidirectional) over the sequence, from weights trained before."""
 
     kind: Literal["unit", "bit"]
     origin: Literal["lm", "masked_lm"] = Field("lm", alias="from")
     lora: LoraRecipe | None = None
     ngram_tables: NgramTablesRecipe | None = None
-    training: TrainingConfig
 
     @model_validator(mode="after")
     def _unit_is_causal(self) -> "TransformerEnergyRecipe":
@@ -139,17 +166,23 @@ class TransformerEnergyRecipe(Section):
         return self
 
 
-class EncoderEnergyRecipe(Section):
+class EncoderEnergyRecipe(TrainedEnergyRecipe):
     """BiT*: a pre-trained encoder with its own tokenizer."""
 
     kind: Literal["encoder"]
     source: str
     lora: LoraRecipe | None = None
-    training: TrainingConfig
+
+
+class SumEnergyRecipe(Section):
+    """Other energies of the recipe together, each with a coefficient fitted on the validation pairs."""
+
+    kind: Literal["sum"]
+    of: tuple[str, ...] = Field(min_length=1)
 
 
 EnergyRecipe = Annotated[
-    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe, Field(discriminator="kind")
+    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | SumEnergyRecipe, Field(discriminator="kind")
 ]
 
 
@@ -200,13 +233,15 @@ class Recipe(Section):
         _check_masked_lm(self)
         _check_lengths(self)
         _check_layers(self)
+        _check_sums(self)
         return self
 
     @property
     def state_layers(self) -> tuple[int, ...] | None:
-        """The hidden layers that energies of kind `states` read; None when there is no such energy."""
-        found = [energy.layers for energy in self.energies.values() if energy.kind == "states"]
-        return found[0] if found else None
+        """All the hidden layers that energies of kind `states` read; None when there is no such energy."""
+        from lexergy.models.state_features import union_of_layers  # torch: not needed to read a recipe
+
+        return union_of_layers(energy.layers for energy in self.energies.values() if energy.kind == "states")
 
     def plain(self) -> dict:
         """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""
@@ -225,18 +260,26 @@ def _check_masked_lm(recipe: Recipe) -> None:
 
 
 def _check_layers(recipe: Recipe) -> None:
-    layers = {energy.layers for energy in recipe.energies.values() if energy.kind == "states"}
-    if len(layers) > 1:
-        raise ValueError(
-            f"energies of kind `states` read the layers {sorted(layers)}; expected the same layers for all "
-            "of them, since the sampler hands its states on once; put the others in another recipe"
-        )
-    highest = max((max(some) for some in layers), default=0)
+    states = [energy for energy in recipe.energies.values() if energy.kind == "states"]
+    highest = max((layer for energy in states for layer in energy.layers), default=0)
     if recipe.lm.train is not None and highest > recipe.lm.train.num_layers:
         raise ValueError(
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
             f"{recipe.lm.train.num_layers}, the last layer of `lm.train`"
         )
+
+
+def _check_sums(recipe: Recipe) -> None:
+    trained = [name for name, energy in recipe.energies.items() if energy.kind != "sum"]
+    for name, energy in recipe.energies.items():
+        if energy.kind != "sum":
+            continue
+        if not set(energy.of) <= set(trained) or len(set(energy.of)) < len(energy.of):
+            raise ValueError(
+                f"the energy `{name}` is a sum of {', '.join(energy.of)}; expected some of "
+                f"{', '.join(trained) or 'the energies trained here'}, each once: the recipe's energies that are "
+                "no sums themselves"
+            )
 
 
 def _check_lengths(recipe: Recipe) -> None:

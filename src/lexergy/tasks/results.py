@@ -175,7 +175,7 @@ def _read_energy(folder: Path, name: str, recipe: Recipe, estimate: dict[str, An
         perplexity=_perplexity(estimate),
         human_energies=from_column(weights.column(columns[0])),
         lm_energies=-from_column(weights.column(columns[1])),
-        history=_read_history(folder / name),
+        history=() if recipe.energies[name].kind == "sum" else _read_history(folder / name),
     )
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from lexergy.data.files import atomic_write_json
 from lexergy.tasks.base_models import build_tokenizer, build_windows, refer_to_lm, train_lm, train_masked_lm
 from lexergy.tasks.context import RunContext
-from lexergy.tasks.energies import train_energy
+from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.fingerprint import fingerprint
 from lexergy.tasks.measure import generate_samples, measure_perplexity
 from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
-from lexergy.tasks.recipe import EncoderEnergyRecipe, Recipe, StatesEnergyRecipe
+from lexergy.tasks.recipe import EncoderEnergyRecipe, Recipe, StatesEnergyRecipe, SumEnergyRecipe
 from lexergy.tasks.results import RUN_FILE, RunResult, load_run
 from lexergy.tasks.stages import Stage, StageRunner, locked
 
@@ -63,8 +63,9 @@ class _Run:
             # Before the long trainings: a corpus that is too short is told at once.
             windows = self._windows(tokenizer)
             base = self._trained_models(tokenizer)
+        check_pairs(self.recipe, windows.facts["windows"]["train"])
         negatives = self._negatives(windows, base["lm"])
-        energies = [self._energy(name, negatives, base) for name in self.recipe.energies]
+        energies = self._energies(negatives, base)
         self._perplexity(windows, base["lm"], energies)
         if self.recipe.generation is not None:
             self._samples(base["lm"], energies)
@@ -110,8 +111,32 @@ class _Run:
             "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
         )
 
+    def _energies(self, negatives: Stage, base: dict[str, Stage]) -> list[Stage]:
+        """First those that are trained, then their sums."""
+        recipes = self.recipe.energies.items()
+        trained = {
+            name: self._energy(name, negatives, base)
+            for name, recipe in recipes
+            if not isinstance(recipe, SumEnergyRecipe)
+        }
+        sums = [
+            self._sum(name, negatives, [trained[part] for part in recipe.of])
+            for name, recipe in recipes
+            if isinstance(recipe, SumEnergyRecipe)
+        ]
+        return [*trained.values(), *sums]
+
+    def _sum(self, name: str, negatives: Stage, parts: list[Stage]) -> Stage:
+        return self.runner.run(
+            name,
+            self.plain["energies"][name],
+            [negatives, *parts],
+            lambda folder, seed: fit_sum(self.context, parts, negatives, folder),
+        )
+
     def _energy(self, name: str, negatives: Stage, base: dict[str, Stage]) -> Stage:
         recipe = self.recipe.energies[name]
+        assert not isinstance(recipe, SumEnergyRecipe)
         config: dict[str, Any] = {**self.plain["energies"][name]}
         inputs = [negatives]
         if isinstance(recipe, EncoderEnergyRecipe):

@@ -90,6 +90,16 @@ class ContrastiveData:
     def num_negatives(self) -> int:
         return self.negatives.shape[1]
 
+    def select(self, rows: Tensor) -> "ContrastiveData":  # (M,)
+        """The pairs at `rows`, in that order."""
+        return ContrastiveData(
+            self.prefixes[rows],
+            self.continuations[rows],
+            self.negatives[rows],
+            None if self.features is None else self.features[rows],
+            None if self.negative_features is None else self.negative_features[rows],
+        )
+
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
@@ -120,17 +130,21 @@ class NoiseContrastive:
         return nce_loss(data, noise), asdict(nce_metrics(data, noise))
 
     def evaluate(self, model: Any) -> dict[str, float]:
-        every = torch.arange(self.validation.num_negatives)
-        rows = max(1, EVALUATION_ROWS // (1 + len(every)))
-        with evaluating(model):
-            energies = torch.cat(
-                [
-                    _score(model, self.validation, indices, every.expand(len(indices), -1))
-                    for indices in torch.arange(len(self.validation)).split(rows)
-                ]
-            ).double()  # (N, 1 + K)
+        energies = pair_energies(model, self.validation)  # (N, 1 + K)
         data, noise = energies[:, 0], energies[:, 1:]
         return {"loss": float(nce_loss(data, noise)), **asdict(nce_metrics(data, noise))}
+
+
+def pair_energies(model: Any, data: ContrastiveData) -> Tensor:
+    """Energies of every positive, then of all its negatives: (N, 1 + K) float64."""
+    every = torch.arange(data.num_negatives)
+    rows = max(1, EVALUATION_ROWS // (1 + len(every)))
+    with evaluating(model):
+        parts = [
+            _score(model, data, indices, every.expand(len(indices), -1))
+            for indices in torch.arange(len(data)).split(rows)
+        ]
+    return torch.cat(parts).double()
 
 
 def _score(model: Any, data: ContrastiveData, indices: Tensor, chosen: Tensor) -> Tensor:

@@ -1,13 +1,13 @@
-"""What users bring: functions of tokens, of texts, modules, sums; and what is refused."""
+"""What users bring: functions of tokens, of texts, modules; and what is refused."""
 
 import pytest
 import torch
-from tiny_models import SIZES, random_tokens, wake
+from tiny_models import SIZES, random_tokens
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.energies import Energy, StatesEnergy, SumEnergy, TextEnergy, TransformerEnergy, as_energy
+from lexergy.models.energies import Energy, TextEnergy, as_energy
 from lexergy.models.scratch import build_causal_lm
 
 PREFIX, CONTINUATIONS = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[[5], [6], [7]], [[8], [9], [10]]])
@@ -74,19 +74,6 @@ def test_function_of_texts_reads_decoded_sequences(lm: CausalLM) -> None:
     assert texts == ["abef", "cdg"]
 
 
-def test_sum_adds_energies_and_asks_for_the_features_of_its_parts(lm: CausalLM) -> None:
-    states = StatesEnergy.for_lm(lm, (2,))
-    states.head[-1].weight.data.fill_(1)
-    energy = as_energy(SumEnergy([weighted, states, wake(TransformerEnergy.from_causal_lm(lm))]), lm)
-    assert energy.features == states.features
-    features = torch.ones(2, 3, 24)
-    with torch.no_grad():
-        total = energy.score(PREFIX, CONTINUATIONS, features)
-        parts = [part.score(PREFIX, CONTINUATIONS, features) for part in energy.energies]  # type: ignore[attr-defined]
-    torch.testing.assert_close(total, parts[0] + parts[1] + parts[2])
-    assert torch.equal(parts[1], torch.full((2, 3), 24.0))
-
-
 @pytest.mark.parametrize(
     ("function", "given"),
     [
@@ -110,11 +97,5 @@ def test_wrong_inputs_are_explained(lm: CausalLM) -> None:
         TextEnergy(lambda texts: [0.0]).score(PREFIX, CONTINUATIONS)
     with pytest.raises(LexergyError, match="no tokenizer"):
         as_energy(TextEnergy(lambda texts: [0.0]), CausalLM(build_causal_lm(**SIZES, seed=1)))
-    with pytest.raises(LexergyError, match="different layers"):
-        SumEnergy([StatesEnergy.for_lm(lm, (1,)), StatesEnergy.for_lm(lm, (2,))])
-    with pytest.raises(LexergyError, match="at least one"):
-        SumEnergy([])
-    with pytest.raises(LexergyError, match="bare function"):
-        SumEnergy([weighted]).score(PREFIX, CONTINUATIONS)
     with pytest.raises(LexergyError, match=r"expected \(B, P\) and \(B, K, C\)"):
         as_energy(weighted, lm).score(PREFIX, random_tokens(3, 2, 1))

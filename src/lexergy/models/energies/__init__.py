@@ -1,10 +1,11 @@
 """Energies: a scalar per sequence, low where text is likely. Every one answers `score`."""
 
-from lexergy.models.energies.adapters import Energy, SumEnergy, TextEnergy, TokenEnergy, as_energy
+from lexergy.models.energies.adapters import Energy, TextEnergy, TokenEnergy, as_energy
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.energies.lora import Lora
 from lexergy.models.energies.ngram_tables import NgramTables
 from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
+from lexergy.models.energies.sum import SumEnergy, SumEnergyConfig
 from lexergy.models.energies.transformer import TransformerEnergy, TransformerEnergyConfig
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "StatesEnergy",
     "StatesEnergyConfig",
     "SumEnergy",
+    "SumEnergyConfig",
     "TextEnergy",
     "TokenEnergy",
     "TransformerEnergy",

@@ -1,6 +1,6 @@
-"""Whatever a user brings as an energy: a function of token ids, of texts, a module, or a sum of several."""
+"""Whatever a user brings as an energy: a function of token ids, of texts, or a module."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -27,11 +27,16 @@ class Energy(Protocol):
 def as_energy(obj: Any, lm: CausalLM) -> Energy:
     """`obj` as an energy for this LM.
 
-    An `EnergyModel`, `TextEnergy` or `SumEnergy` is fitted to the LM; an object with `score` and `features`
-    is taken as it is; any other module or callable is a function from token ids (N, L) to numbers (N,).
+    An `EnergyModel` or `TextEnergy` is fitted to the LM; an object with `score` and `features` is taken as it
+    is; any other module or callable is a function from token ids (N, L) to numbers (N,).
     """
     if callable(getattr(obj, "attach", None)):
         return obj.attach(lm)
+    return wrapped(obj)
+
+
+def wrapped(obj: Any) -> Energy:
+    """`obj` with the interface of an energy, before an LM is known."""
     if isinstance(obj, Energy):
         return obj
     if callable(obj):
@@ -102,33 +107,6 @@ class TextEnergy:
             values = torch.as_tensor(numbers, dtype=torch.float32, device=prefix.device)
             scores.append(_checked(values, len(some), self.function))
         return _joined(scores, continuations)
-
-
-class SumEnergy:
-    """E(x) = sum_i E_i(x): the product of the models, before normalisation."""
-
-    def __init__(self, energies: Sequence[Any]) -> None:
-        if not energies:
-            raise LexergyError("a sum of no energies; expected at least one.")
-        self.energies = list(energies)
-        wanted = {part.features for part in energies if getattr(part, "features", None) is not None}
-        if len(wanted) > 1:
-            layers = " and ".join(str(list(one.layers)) for one in wanted)
-            raise LexergyError(
-                f"the energies of a sum read different layers of the LM ({layers}); expected the same; "
-                "train them on the same layers."
-            )
-        self.features: StateFeatures | None = next(iter(wanted), None)
-
-    def attach(self, lm: CausalLM) -> "SumEnergy":
-        """The sum of the parts, each made an energy for this LM."""
-        return SumEnergy([as_energy(part, lm) for part in self.energies])
-
-    def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
-        """E of K continuations (B, K, C) of each prefix (B, P): (B, K)."""
-        if not all(isinstance(part, Energy) for part in self.energies):
-            raise LexergyError("some part of this sum is a bare function; call `as_energy(sum, lm)` before scoring.")
-        return torch.stack([part.score(prefix, continuations, features) for part in self.energies]).sum(0)
 
 
 def _sequences(prefix: Tensor, continuations: Tensor, rows_per_batch: int) -> Iterator[Tensor]:

@@ -98,7 +98,7 @@ class StatesEnergy(EnergyModel):
         return self.head(standard).squeeze(-1)  # (B, K)
 
     def attach(self, lm: "CausalLM") -> Self:
-        if lm.hidden_size != self.config.hidden_size or max(self.config.layers) > lm.num_layers:
+        if lm.hidden_size != self.config.hidden_size or max(self.config.layers, default=0) > lm.num_layers:
             raise LexergyError(
                 f"this energy reads layers {list(self.config.layers)} of width {self.config.hidden_size} of "
                 f"{self.config.lm_source or 'another LM'}; the LM given has {lm.num_layers} layers of width "

@@ -12,6 +12,7 @@ from lexergy.report.tables import (
     transposed,
     verdicts,
 )
+from lexergy.tasks.results import BaselineResult
 
 
 def test_headline_quotes_the_pessimistic_gain():
@@ -82,6 +83,30 @@ def test_table_has_a_row_per_model():
         "samples": "64",
     }
     assert cells[2]["perplexity"] == "26.34 - 27.00"
+
+
+def test_baselines_stand_between_the_lm_and_the_joint_models():
+    baseline = BaselineResult(
+        name="ralm",
+        kind="ralm",
+        perplexity=27.5,
+        std_error=0.33,
+        gain=0.0455,
+        gain_std_error=0.0021,
+        parameters=12_000_000,
+        num_windows=64,
+    )
+    table = perplexity_table({"energy": make_perplexity()}, {"ralm": baseline})
+    assert [row[0] for row in table.rows] == ["frozen LM", "baseline, ralm", "joint model"]
+    cells = dict(zip(table.columns, table.rows[1], strict=True))
+    assert {name: cell for name, cell in cells.items() if cell} == {
+        "": "baseline, ralm",
+        "perplexity": "27.50",
+        "std. error": "0.33",
+        "gain": "4.4 %",
+        "nats per token": "0.045 ± 0.002",
+        "windows": "64",
+    }
 
 
 def test_transposed_twice_is_the_same():

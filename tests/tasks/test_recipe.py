@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lexergy.data.files import hash_of
 from lexergy.errors import LexergyError
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.recipe_file import packaged_recipes
 
 ROOT = Path(__file__).parents[2]
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
-TRANSFORMER = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 32, "training": TRAINING}
+SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
+TRANSFORMER = SHAPE | {"max_length": 32, "training": TRAINING}
 
 
 def recipe(**changes):
@@ -42,10 +44,10 @@ def test_the_recipes_that_come_along_are_valid(path):
     assert loaded.name == Path(path).stem
 
 
-def test_there_are_three_recipes():
-    found = sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
-    assert found == ["from-scratch", "smollm2-bit"]
-    assert list(packaged_recipes()) == ["quickstart"]
+def test_the_recipes_that_the_pages_name_are_there():
+    found = {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
+    assert found >= {"from-scratch", "smollm2-bit", "smollm2-sotu"}
+    assert "quickstart" in packaged_recipes()
 
 
 def test_plain_data_reads_back_as_the_same_recipe():
@@ -83,8 +85,8 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         ),
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "zzz": 1}}},
-            "unknown key `lm.train.zzz`; expected one of hidden_size, num_layers, num_heads, max_length, "
-            "training, vocab_size.",
+            "unknown key `lm.train.zzz`; expected one of hidden_size, num_layers, num_heads, feed_forward_size, "
+            "architecture, embedding_size, max_length, training, vocab_size.",
         ),
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
@@ -130,6 +132,68 @@ def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
 def test_an_energy_cannot_take_another_folder(tmp_path, name):
     states = recipe()["energies"]["energy"]
     assert "names its folder" in mistake(tmp_path, energies={name: states})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"baselines": {"b": {"kind": "ralm", "training": TRAINING}}},
+            "the key `baselines.b.max_length` is missing; expected the length of the blocks to train on, since the "
+            "LM is somewhere and not trained here.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "ralm", "max_length": 7, "training": TRAINING}}},
+            "`baselines.b.max_length` is 7; expected at least 8, the prefix and the continuation of a window.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "ralm", "max_length": 8, "shape": SHAPE, "training": TRAINING}}},
+            "`baselines.b`: `shape` is given and `from` is lm, whose shape it has; expected `from: scratch`.",
+        ),
+        (
+            {"baselines": {"energy": {"kind": "balm", **TRANSFORMER}}},
+            "`energy` is the name of an energy and of a baseline; expected two names, since each names a folder.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "balm", **TRANSFORMER, "embedding_size": 8}}},
+            "`baselines.b`: `embedding_size` is 8 and `architecture` llama; expected opt, which projects its "
+            "embeddings to the width of the model; or leave `embedding_size` out.",
+        ),
+        ({"baselines": {"b": {"kind": "balmy"}}}, "`baselines.b.kind` is balmy; did you mean `balm`?"),
+    ],
+)
+def test_a_mistake_in_a_baseline_is_told(tmp_path, changes, message):
+    assert mistake(tmp_path, **changes) == message
+
+
+@pytest.mark.parametrize("name", ["windows", "baselines", "a/b"])
+def test_a_baseline_cannot_take_another_folder(tmp_path, name):
+    assert "the baseline's name" in mistake(tmp_path, baselines={name: {"kind": "balm", **TRANSFORMER}})
+
+
+@pytest.mark.parametrize(
+    ("path", "digest"),
+    [
+        ("quickstart", "f0cd3f1ba50f74b0"),
+        ("recipes/from-scratch.yaml", "62108b47892ab7ed"),
+        ("recipes/smollm2-bit.yaml", "a5c92b33316156c8"),
+    ],
+)
+def test_keys_added_to_recipes_later_leave_finished_runs_finished(path, digest):
+    """The keys of stages hash what `plain` writes; these hashes are of before `baselines` and `split_seed`."""
+    recipe = load_recipe(ROOT / path if path.endswith(".yaml") else path)
+    assert hash_of(recipe.plain()) == digest
+
+
+def test_a_key_added_later_is_written_where_it_is_used():
+    used = recipe(
+        corpus={"source": "texts", "split_seed": 0},
+        baselines={"b": {"kind": "balm", **TRANSFORMER, "architecture": "opt", "embedding_size": 8}},
+    )
+    plain = Recipe.model_validate(used).plain()
+    assert plain["corpus"]["split_seed"] == 0
+    assert (plain["baselines"]["b"]["architecture"], plain["baselines"]["b"]["embedding_size"]) == ("opt", 8)
+    assert Recipe.model_validate(plain) == Recipe.model_validate(used)
 
 
 def test_state_energies_read_layers_that_there_are(tmp_path):

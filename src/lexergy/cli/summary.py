@@ -36,6 +36,7 @@ def summary(result: "RunResult", report: Path) -> dict:
         "folder": result.folder,
         "report": report,
         "energies": {name: perplexity_record(energy.perplexity) for name, energy in result.energies.items()},
+        "baselines": result.baselines,
         "generations": result.generations,
         "seconds": result.seconds,
         "corpus": result.corpus,
@@ -61,7 +62,7 @@ def show_summary(result: "RunResult", report: Path) -> None:
     from lexergy.report.tables import perplexity_table, transposed, verdicts
 
     estimates = {name: energy.perplexity for name, energy in result.energies.items()}
-    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates)))
+    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates, result.baselines)))
     print_paragraphs(*verdicts(estimates))
     if result.generations:
         first = result.generations[0]

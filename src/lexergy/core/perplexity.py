@@ -59,6 +59,35 @@ class PerplexityEstimate:
         return not self.pareto_k > self.pareto_k_threshold
 
 
+@dataclass(frozen=True)
+class ExactPerplexity:
+    """Perplexity of a model that is normalised token by token, beside the base LM's on the same windows."""
+
+    perplexity: float
+    std_error: float  # bootstrap over windows
+    gain: float  # nats per token over the base LM
+    gain_std_error: float  # paired bootstrap over windows
+    num_windows: int
+
+
+def exact_perplexity(
+    log_prob: Tensor,  # (B,)
+    base_log_prob: Tensor,  # (B,)
+    continuation_length: int,
+    seed: int = 0,
+) -> ExactPerplexity:
+    """exp(-1/(B C) sum_b log P(x_b)) from the log-probability of each window. `seed` is the bootstrap's."""
+    per_token = log_prob.detach().double().cpu() / continuation_length  # (B,)
+    gain = per_token - base_log_prob.detach().double().cpu() / continuation_length  # (B,)
+    return ExactPerplexity(
+        perplexity=float(_perplexity(per_token)),
+        std_error=bootstrap_std_error(per_token, seed, statistic=_perplexity),
+        gain=float(gain.mean()),
+        gain_std_error=bootstrap_std_error(gain, seed),
+        num_windows=len(gain),
+    )
+
+
 def perplexity_from_weights(
     base_log_prob: Tensor,  # (B,)
     energy: Tensor,  # (B,)

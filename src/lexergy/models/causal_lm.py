@@ -240,7 +240,7 @@ class CausalLM:
         """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
         prefilled = self._prefill(prefix)
         if not self._shares_prefix(prefix.shape[1] + max_length):
-            return prefilled.logits, RepeatedPrefix(self.model, self._with_start(prefix), num_samples)
+            return prefilled.logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
         rows = LlamaContinuations if is_plain_llama(self.model) else Continuations
         return prefilled.logits, rows(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
 
@@ -277,7 +277,7 @@ class CausalLM:
                 yield group[some], *self._continuation_logits(first, shared, continuation, with_states)
 
     def _whole_logits(self, rows: Tensor, length: int, with_states: bool) -> tuple[Tensor, Sequence[Tensor]]:
-        output = self.model(input_ids=self._with_start(rows), output_hidden_states=with_states)
+        output = self.model(input_ids=self.with_start(rows), output_hidden_states=with_states)
         states = [layer[:, -length:] for layer in output.hidden_states or ()]
         return self.forbid_(output.logits[:, -length - 1 : -1].float()), states
 
@@ -301,14 +301,15 @@ class CausalLM:
         known = self._prefilled
         if known is None or known.key[:2] != key or not torch.equal(known.key[2], prefix):
             self.forget_prefix()  # before new keys and values are made
-            output, shared = prefill(self.model, self._with_start(prefix), logits_to_keep=1)
+            output, shared = prefill(self.model, self.with_start(prefix), logits_to_keep=1)
             self._prefilled = known = _Prefilled((*key, prefix), output.logits[:, -1].float(), shared)
         return known
 
     def _shares_prefix(self, total_length: int) -> bool:
         return self._sharing.allows(total_length + (self.start_token is not None))
 
-    def _with_start(self, prefix: Tensor) -> Tensor:
+    def with_start(self, prefix: Tensor) -> Tensor:
+        """Prefixes or rows (B, P) with the start token before them, where this LM needs one."""
         if self.start_token is None:
             return prefix
         return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)

@@ -1,13 +1,26 @@
-"""Small transformers to train from scratch: a causal LM and a masked LM of the same shape."""
+"""Transformers to train from scratch: causal LMs (Llama, OPT) and masked LMs (EuroBERT, RoBERTa)."""
 
 from typing import Any
 
-from transformers import EuroBertConfig, EuroBertForMaskedLM, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    EuroBertConfig,
+    EuroBertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
 
 from lexergy.errors import LexergyError
 from lexergy.models.initialisation import initialised_from
 
-FEED_FORWARD_RATIO = 8 / 3  # SwiGLU has three matrices: as many weights as a plain layer four times as wide
+GATED_RATIO = 8 / 3  # SwiGLU has three matrices: as many weights as a plain layer four times as wide
+PLAIN_RATIO = 4
+
+CausalModel = LlamaForCausalLM | OPTForCausalLM
+MaskedModel = EuroBertForMaskedLM | RobertaForMaskedLM
 
 
 def build_causal_lm(
@@ -18,14 +31,32 @@ def build_causal_lm(
     max_length: int,
     seed: int,
     dropout: float = 0.0,
-) -> LlamaForCausalLM:
-    """An untrained Llama (rotary positions, RMS norms, SwiGLU), its output tied to its embeddings.
+    architecture: str = "llama",
+    embedding_size: int | None = None,
+    feed_forward_size: int | None = None,
+) -> CausalModel:
+    """An untrained causal LM, its output tied to its embeddings.
 
-    The weights depend on the seed alone; `dropout` is that of the attention weights.
+    A Llama has rotary positions, RMS norms and SwiGLU; an OPT is the decoder of Vaswani et al. (2017) with
+    learned positions and norms before each block, its embeddings `embedding_size` wide and projected to the
+    width of the model and back. The weights depend on the seed alone; `dropout` is that of the attention
+    weights, and in an OPT of the states too.
     """
-    shape = _shape(vocab_size, hidden_size, num_layers, num_heads, max_length, dropout)
+    shape = _shape(vocab_size, hidden_size, num_layers, num_heads)
     with initialised_from(seed):
-        return LlamaForCausalLM(LlamaConfig(**shape))
+        if architecture == "llama":
+            gated = _gated(hidden_size, num_heads, max_length, feed_forward_size, dropout)
+            return LlamaForCausalLM(LlamaConfig(**shape, **gated))
+        return OPTForCausalLM(
+            OPTConfig(
+                **shape,
+                ffn_dim=feed_forward_size or PLAIN_RATIO * hidden_size,
+                max_position_embeddings=max_length,
+                word_embed_proj_dim=embedding_size or hidden_size,
+                dropout=dropout,
+                attention_dropout=dropout,
+            )
+        )
 
 
 def build_masked_lm(
@@ -37,35 +68,63 @@ def build_masked_lm(
     seed: int,
     dropout: float = 0.0,
     mask_token: int = 0,
-) -> EuroBertForMaskedLM:
-    """An untrained EuroBERT, which is the same Llama without its causal mask (Boizard et al. 2025).
+    pad_token: int = 0,
+    architecture: str = "eurobert",
+    feed_forward_size: int | None = None,
+) -> MaskedModel:
+    """An untrained masked LM, its output tied to its embeddings.
 
-    `mask_token` is only noted in its configuration, for readers of the saved model.
+    EuroBERT is the same Llama without its causal mask (Boizard et al. 2025); its `mask_token` is only noted in
+    its configuration, for readers of the saved model. RoBERTa (Liu et al. 2019) counts its positions from after
+    the number of its `pad_token`, which it never reads.
     """
-    shape = _shape(vocab_size, hidden_size, num_layers, num_heads, max_length, dropout)
+    shape = _shape(vocab_size, hidden_size, num_layers, num_heads)
     with initialised_from(seed):
-        return EuroBertForMaskedLM(EuroBertConfig(**shape, mask_token_id=mask_token))
+        if architecture == "eurobert":
+            gated = _gated(hidden_size, num_heads, max_length, feed_forward_size, dropout)
+            return EuroBertForMaskedLM(EuroBertConfig(**shape, **gated, mask_token_id=mask_token))
+        return RobertaForMaskedLM(
+            RobertaConfig(
+                **shape | {"pad_token_id": pad_token},
+                intermediate_size=feed_forward_size or PLAIN_RATIO * hidden_size,
+                max_position_embeddings=max_length + pad_token + 1,
+                type_vocab_size=1,
+                hidden_dropout_prob=dropout,
+                attention_probs_dropout_prob=dropout,
+            )
+        )
 
 
-def _shape(
-    vocab_size: int, hidden_size: int, num_layers: int, num_heads: int, max_length: int, dropout: float
-) -> dict[str, Any]:
-    if hidden_size % num_heads or (hidden_size // num_heads) % 2:
+def _shape(vocab_size: int, hidden_size: int, num_layers: int, num_heads: int) -> dict[str, Any]:
+    if hidden_size % num_heads:
         raise LexergyError(
-            f"`hidden_size` is {hidden_size} and `num_heads` {num_heads}; expected heads of an equal, even "
-            f"width, since rotary positions turn pairs; choose a multiple of {2 * num_heads} as width."
+            f"`hidden_size` is {hidden_size} and `num_heads` {num_heads}; expected heads of an equal width; "
+            f"choose a multiple of {num_heads} as width."
         )
     return {
         "vocab_size": vocab_size,
         "hidden_size": hidden_size,
         "num_hidden_layers": num_layers,
         "num_attention_heads": num_heads,
-        "intermediate_size": 8 * round(FEED_FORWARD_RATIO * hidden_size / 8),
-        "max_position_embeddings": max_length,
-        "attention_dropout": dropout,
         "tie_word_embeddings": True,
         # The tokenizer knows the special tokens; the library's defaults are another vocabulary's.
         "bos_token_id": None,
         "eos_token_id": None,
         "pad_token_id": None,
+    }
+
+
+def _gated(
+    hidden_size: int, num_heads: int, max_length: int, feed_forward_size: int | None, dropout: float
+) -> dict[str, Any]:
+    """What a Llama and a EuroBERT have beside their shape."""
+    if (hidden_size // num_heads) % 2:
+        raise LexergyError(
+            f"`hidden_size` is {hidden_size} and `num_heads` {num_heads}; expected heads of an equal, even "
+            f"width, since rotary positions turn pairs; choose a multiple of {2 * num_heads} as width."
+        )
+    return {
+        "intermediate_size": feed_forward_size or 8 * round(GATED_RATIO * hidden_size / 8),
+        "max_position_embeddings": max_length,
+        "attention_dropout": dropout,
     }

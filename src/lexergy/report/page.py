@@ -69,7 +69,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
     return {
         "name": result.recipe.name,
         "headlines": tables.headlines(estimates),
-        "perplexity": tables.perplexity_table(estimates),
+        "perplexity": tables.perplexity_table(estimates, result.baselines),
         "verdicts": tables.verdicts(estimates),
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(result)],
@@ -79,7 +79,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
         "models": [
             drawing
             for name, history in result.histories.items()
-            for drawing in _training_curves(f"The {MODEL_NAMES[name]} while it was trained", history)
+            for drawing in _training_curves(f"The {_model_name(name)} while it was trained", history)
         ],
         "timings": _timings(result.seconds),
         "corpus": corpus_facts(result),
@@ -99,6 +99,10 @@ def corpus_facts(result: RunResult) -> list[tuple[str, str]]:
         ("windows", _counts(result.corpus.windows)),
         ("one window", f"{windows.prefix} tokens given, {windows.continuation} tokens predicted"),
     ]
+
+
+def _model_name(stage: str) -> str:
+    return MODEL_NAMES.get(stage, f"baseline “{stage}”")
 
 
 def _counts(splits: dict[str, int]) -> str:

@@ -34,6 +34,21 @@ class Perplexity(Protocol):
     def num_samples(self) -> int: ...
 
 
+class Baseline(Protocol):
+    """A model whose perplexity is exact."""
+
+    @property
+    def perplexity(self) -> float: ...
+    @property
+    def std_error(self) -> float: ...
+    @property
+    def gain(self) -> float: ...
+    @property
+    def gain_std_error(self) -> float: ...
+    @property
+    def num_windows(self) -> int: ...
+
+
 class Table(NamedTuple):
     """Column heads and rows of text, ready to be shown."""
 
@@ -41,10 +56,11 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def perplexity_table(estimates: Mapping[str, Perplexity]) -> Table:
-    """The frozen LM and each energy's joint model: interval, gain, and how far the weights can be trusted."""
+def perplexity_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, Baseline] | None = None) -> Table:
+    """The frozen LM, baselines, and each energy's joint model: interval, gain, and how far to trust the weights."""
     first = next(iter(estimates.values()))
     rows: list[tuple[str, ...]] = [("frozen LM", number(first.base), *[""] * 8)]
+    rows += [_baseline_row(name, baseline) for name, baseline in (baselines or {}).items()]
     for name, estimate in estimates.items():
         rows.append(
             (
@@ -52,7 +68,7 @@ def perplexity_table(estimates: Mapping[str, Perplexity]) -> Table:
                 f"{number(estimate.lower)} - {number(estimate.upper)}",
                 number(estimate.std_error),
                 percent(relative_gain(estimate)),
-                f"{number(estimate.gain, 3)} ± {number(estimate.gain_std_error, 3)}",
+                _nats(estimate),
                 percent(bounds_gap(estimate), digits=2),
                 number(estimate.ess, 1),
                 number(estimate.pareto_k),
@@ -73,6 +89,16 @@ def perplexity_table(estimates: Mapping[str, Perplexity]) -> Table:
         "samples",
     )
     return Table(columns, rows)
+
+
+def _baseline_row(name: str, baseline: Baseline) -> tuple[str, ...]:
+    gain = percent(1 - math.exp(-baseline.gain))
+    cells = (number(baseline.perplexity), number(baseline.std_error), gain, _nats(baseline))
+    return (f"baseline, {name}", *cells, *[""] * 3, str(baseline.num_windows), "")
+
+
+def _nats(model: Perplexity | Baseline) -> str:
+    return f"{number(model.gain, 3)} ± {number(model.gain_std_error, 3)}"
 
 
 def transposed(table: Table) -> Table:

@@ -13,7 +13,7 @@ from lexergy.models.causal_lm import CausalLM
 from lexergy.models.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.context import SPLITS, TOKENIZER_FOLDER, RunContext
-from lexergy.tasks.recipe import TrainedLMRecipe, TransformerRecipe
+from lexergy.tasks.recipe import MaskedLMRecipe, TrainedLMRecipe
 from lexergy.tasks.stages import stage_seed
 from lexergy.training.config import TrainingConfig
 from lexergy.training.language_objectives import LanguageModelling, MaskedLanguageModelling
@@ -30,7 +30,7 @@ def build_tokenizer(context: RunContext, folder: Path) -> Facts:
     return {"vocab_size": len(tokenizer)}
 
 
-def build_windows(context: RunContext, folder: Path, seed: int) -> Facts:
+def build_windows(context: RunContext, folder: Path) -> Facts:
     """Cut each split's documents into windows; keep at most as many as the recipe says, drawn at random."""
     facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
     for split in SPLITS:
@@ -38,7 +38,7 @@ def build_windows(context: RunContext, folder: Path, seed: int) -> Facts:
         windows = _cut(context, split, documents)
         limit = getattr(context.recipe.windows, split)
         if limit is not None and limit < len(windows):
-            windows = windows.sample(limit, seed)
+            windows = windows.sample(limit, stage_seed(context.recipe.split_seed, "windows"))
         windows.save(folder / f"{split}.parquet")
         facts["documents"][split] = len(documents)
         facts["windows"][split] = len(windows)
@@ -95,7 +95,7 @@ def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows."""
     recipe = _trained_lm(context)
     model = build_causal_lm(len(context.tokenizer), **_sizes(recipe), seed=seed)
-    streams = _streams(context)
+    streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
     model.save_pretrained(folder)
@@ -111,8 +111,9 @@ def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     assert recipe is not None
     vocab_size = len(context.tokenizer)
     mask_token = context.tokenizer.mask_token_id
-    model = build_masked_lm(vocab_size, **_sizes(recipe), seed=seed, mask_token=mask_token)
-    streams = _streams(context)
+    pad_token = context.tokenizer.pad_token_id
+    model = build_masked_lm(vocab_size, **_sizes(recipe), seed=seed, mask_token=mask_token, pad_token=pad_token)
+    streams = token_streams(context)
     objective = MaskedLanguageModelling(
         streams["train"],
         streams["validation"],
@@ -141,12 +142,14 @@ def _trained_lm(context: RunContext) -> TrainedLMRecipe:
     return context.recipe.lm.train
 
 
-def _sizes(recipe: TransformerRecipe) -> dict[str, int]:
-    return recipe.model_dump(include={"hidden_size", "num_layers", "num_heads", "max_length"})
+def _sizes(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
+    return recipe.model_dump(exclude={"training", "vocab_size"})
 
 
-def _streams(context: RunContext) -> dict[str, Tensor]:
+def token_streams(context: RunContext) -> dict[str, Tensor]:
     """The tokens of all documents of a split one after the other, end-of-text after each: (T,)."""
+    if context.tokenizer.eos_token_id is None:
+        raise LexergyError("the LM's tokenizer has no end-of-text token; expected one, to part documents in training.")
     end = torch.tensor([context.tokenizer.eos_token_id])
     return {
         split: torch.cat([part for tokens in context.encode(documents) for part in (tokens, end)])

@@ -35,7 +35,7 @@ class RunContext:
     def splits(self) -> Splits:
         corpus = self.recipe.corpus
         documents = load_corpus(corpus.source, text_field=corpus.text_field)
-        seed = stage_seed(self.recipe.seed, "split")
+        seed = stage_seed(self.recipe.split_seed, "split")
         return split_documents(documents, validation=corpus.validation, test=corpus.test, seed=seed)
 
     @cached_property
@@ -51,6 +51,14 @@ class RunContext:
     @cached_property
     def windows(self) -> dict[str, Windows]:
         return {split: Windows.load(self.folder / "windows" / f"{split}.parquet") for split in SPLITS}
+
+    @cached_property
+    def test_windows(self) -> Windows:
+        """Those that energies and baselines are measured on."""
+        windows, limit = self.windows["test"], self.recipe.perplexity.windows
+        if limit is None or limit >= len(windows):
+            return windows
+        return windows.sample(limit, stage_seed(self.recipe.split_seed, "perplexity"))
 
     @cached_property
     def features(self) -> StateFeatures | None:

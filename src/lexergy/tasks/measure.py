@@ -21,9 +21,7 @@ CANDIDATES_KEPT = 5
 def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
     """Evaluate all energies on the same samples; the log-weights are kept in shards."""
     recipe = context.recipe.perplexity
-    windows = context.windows["test"]
-    if recipe.windows is not None and recipe.windows < len(windows):
-        windows = windows.sample(recipe.windows, seed)
+    windows = context.test_windows
     # The stage's key stands for LM, energies, windows and samples.
     provenance = {"key": read_json(folder / PARTIAL)["key"], "seed": seed}
     estimates = evaluate(

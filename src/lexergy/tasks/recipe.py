@@ -1,7 +1,7 @@
 """A recipe: everything that decides the result of a run, written down in one YAML file."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -9,7 +9,6 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -19,7 +18,7 @@ from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_y
 from lexergy.training.config import TrainingConfig
 
 RESERVED_FOLDERS = frozenset(
-    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "samples", "report"}
+    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "baselines", "samples", "report"}
 )
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -44,12 +43,19 @@ class Section(BaseModel):
 
 
 class CorpusRecipe(Section):
-    """Where the text comes from and which share of its documents is held out."""
+    """Where the text comes from and which share of its documents is held out.
+
+    `split_seed` (null: the recipe's seed) decides which documents and windows are held out, so that runs with
+    several seeds can be tested on the same windows.
+    """
+
+    added_later = frozenset({"split_seed"})
 
     source: str
     text_field: str = "text"
     validation: Fraction = 0.1
     test: Fraction = 0.1
+    split_seed: Annotated[int, Field(ge=0)] | None = None
 
 
 class WindowsRecipe(Section):
@@ -63,17 +69,18 @@ class WindowsRecipe(Section):
     test: PositiveInt | None = None
 
 
-class TransformerRecipe(Section):
-    """A transformer trained from scratch on the corpus."""
+class ShapeRecipe(Section):
+    """The size of a transformer; `feed_forward_size` null: what is usual for its architecture."""
+
+    added_later = frozenset({"feed_forward_size"})
 
     hidden_size: PositiveInt
     num_layers: PositiveInt
     num_heads: PositiveInt
-    max_length: PositiveInt
-    training: TrainingConfig
+    feed_forward_size: PositiveInt | None = None
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> "TransformerRecipe":
+    def _heads_divide_width(self) -> Self:
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
@@ -82,9 +89,39 @@ class TransformerRecipe(Section):
         return self
 
 
-class TrainedLMRecipe(TransformerRecipe):
+class CausalShapeRecipe(ShapeRecipe):
+    """A Llama, or an OPT, whose embeddings may be narrower or wider than the model (`embedding_size`)."""
+
+    added_later = ShapeRecipe.added_later | {"architecture", "embedding_size"}
+
+    architecture: Literal["llama", "opt"] = "llama"
+    embedding_size: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _only_opt_projects(self) -> Self:
+        if self.embedding_size is not None and self.architecture != "opt":
+            raise ValueError(
+                f"`embedding_size` is {self.embedding_size} and `architecture` {self.architecture}; expected opt, "
+                "which projects its embeddings to the width of the model; or leave `embedding_size` out"
+            )
+        return self
+
+
+class MaskedLMRecipe(ShapeRecipe):
+    """A masked LM trained from scratch: the Llama without its causal mask (EuroBERT), or a RoBERTa."""
+
+    added_later = ShapeRecipe.added_later | {"architecture"}
+
+    architecture: Literal["eurobert", "roberta"] = "eurobert"
+    max_length: PositiveInt
+    training: TrainingConfig
+
+
+class TrainedLMRecipe(CausalShapeRecipe):
     """A causal LM trained from scratch, with its tokenizer."""
 
+    max_length: PositiveInt
+    training: TrainingConfig
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
 
 
@@ -186,6 +223,39 @@ EnergyRecipe = Annotated[
 ]
 
 
+class RalmRecipe(Section):
+    """RALM (Eq. 6): the frozen LM times another LM, normalised at every token, of which the other is trained.
+
+    `from` lm: it starts as a copy of the LM; from scratch: untrained, of the LM's shape or of `shape`.
+    `max_length` is that of the blocks it is trained on (null: as `lm.train`).
+    """
+
+    kind: Literal["ralm"]
+    origin: Literal["lm", "scratch"] = Field("lm", alias="from")
+    shape: CausalShapeRecipe | None = None
+    max_length: PositiveInt | None = None
+    ngram_tables: NgramTablesRecipe | None = None
+    training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _a_copy_has_its_shape(self) -> Self:
+        if self.origin == "lm" and self.shape is not None:
+            raise ValueError("`shape` is given and `from` is lm, whose shape it has; expected `from: scratch`")
+        return self
+
+
+class BalmRecipe(CausalShapeRecipe):
+    """BALM: a bigger LM over the same tokens, trained from scratch by cross-entropy."""
+
+    kind: Literal["balm"]
+    max_length: PositiveInt
+    ngram_tables: NgramTablesRecipe | None = None
+    training: TrainingConfig
+
+
+BaselineRecipe = Annotated[RalmRecipe | BalmRecipe, Field(discriminator="kind")]
+
+
 class PerplexityRecipe(Section):
     """Samples per window for the bounds of Theorem 2, and how many test windows (null: all)."""
 
@@ -206,35 +276,33 @@ class GenerationRecipe(Section):
 class Recipe(Section):
     """A whole run."""
 
+    added_later = frozenset({"baselines"})
+
     name: str
     seed: Annotated[int, Field(ge=0)] = 0
     corpus: CorpusRecipe
     windows: WindowsRecipe
     lm: LMRecipe
-    masked_lm: TransformerRecipe | None = None
+    masked_lm: MaskedLMRecipe | None = None
     negatives: NegativesRecipe = NegativesRecipe()
     energies: dict[str, EnergyRecipe] = Field(min_length=1)
+    baselines: dict[str, BaselineRecipe] = {}
     perplexity: PerplexityRecipe = PerplexityRecipe()
     generation: GenerationRecipe | None = None
 
-    @field_validator("energies")
-    @classmethod
-    def _names_are_folders(cls, energies: dict[str, EnergyRecipe]) -> dict[str, EnergyRecipe]:
-        for name in energies:
-            if name in RESERVED_FOLDERS or not name.replace("-", "_").isidentifier():
-                raise ValueError(
-                    f"the energy's name `{name}` names its folder; expected letters, digits, - and _, "
-                    f"and none of {', '.join(sorted(RESERVED_FOLDERS))}"
-                )
-        return energies
-
     @model_validator(mode="after")
     def _parts_fit(self) -> "Recipe":
+        _check_names(self)
         _check_masked_lm(self)
         _check_lengths(self)
         _check_layers(self)
         _check_sums(self)
         return self
+
+    @property
+    def split_seed(self) -> int:
+        """What decides the split and the windows that are kept."""
+        return self.seed if self.corpus.split_seed is None else self.corpus.split_seed
 
     @property
     def state_layers(self) -> tuple[int, ...] | None:
@@ -246,6 +314,22 @@ class Recipe(Section):
     def plain(self) -> dict:
         """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+def _check_names(recipe: Recipe) -> None:
+    """Names of energies and baselines are folders of the run."""
+    for kind, names in (("energy", recipe.energies), ("baseline", recipe.baselines)):
+        for name in names:
+            if name in RESERVED_FOLDERS or not name.replace("-", "_").isidentifier():
+                raise ValueError(
+                    f"the {kind}'s name `{name}` names its folder; expected letters, digits, - and _, "
+                    f"and none of {', '.join(sorted(RESERVED_FOLDERS))}"
+                )
+    twice = sorted(recipe.energies.keys() & recipe.baselines.keys())
+    if twice:
+        raise ValueError(
+            f"`{twice[0]}` is the name of an energy and of a baseline; expected two names, since each names a folder"
+        )
 
 
 def _check_masked_lm(recipe: Recipe) -> None:
@@ -284,11 +368,20 @@ def _check_sums(recipe: Recipe) -> None:
 
 def _check_lengths(recipe: Recipe) -> None:
     length = recipe.windows.prefix + recipe.windows.continuation
-    for key, transformer in (("lm.train", recipe.lm.train), ("masked_lm", recipe.masked_lm)):
-        if transformer is not None and transformer.max_length < length:
+    limits = {f"baselines.{name}.max_length": baseline.max_length for name, baseline in recipe.baselines.items()}
+    if recipe.lm.train is not None:
+        limits["lm.train.max_length"] = recipe.lm.train.max_length
+    if recipe.masked_lm is not None:
+        limits["masked_lm.max_length"] = recipe.masked_lm.max_length
+    for key, limit in limits.items():
+        if limit is None and recipe.lm.train is None:
             raise ValueError(
-                f"`{key}.max_length` is {transformer.max_length}; expected at least {length}, "
-                "the prefix and the continuation of a window"
+                f"the key `{key}` is missing; expected the length of the blocks to train on, since the LM is "
+                f"{recipe.lm.source} and not trained here"
+            )
+        if limit is not None and limit < length:
+            raise ValueError(
+                f"`{key}` is {limit}; expected at least {length}, the prefix and the continuation of a window"
             )
 
 

@@ -1,6 +1,6 @@
 """What a finished run found, read from its files and nothing else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ RUN_FILE = "run.json"
 ESTIMATES_FILE = "estimates.json"
 WEIGHTS_FOLDER = "weights"
 HISTORY_FILE = "history.json"
+TOKENS_FILE = "tokens.parquet"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,20 @@ class EnergyResult:
     human_energies: np.ndarray  # (N,) of people's test continuations
     lm_energies: np.ndarray  # (N, n) of the LM's continuations of the same prefixes
     history: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """An autoregressive baseline on the energies' test windows: exact, as it is normalised token by token."""
+
+    name: str
+    kind: str
+    perplexity: float
+    std_error: float  # bootstrap over windows
+    gain: float  # nats per token over the base LM
+    gain_std_error: float  # paired
+    parameters: int  # of the whole model: LM and residual of a RALM
+    num_windows: int
 
 
 @dataclass(frozen=True)
@@ -105,6 +120,7 @@ class RunResult:
     seconds: dict[str, float]  # per stage, in the order of the run
     corpus: CorpusFacts
     versions: dict[str, str]
+    baselines: dict[str, BaselineResult] = field(default_factory=dict)
 
 
 def human_column(name: str) -> str:
@@ -115,6 +131,11 @@ def human_column(name: str) -> str:
 def weights_column(name: str) -> str:
     """The Parquet column of the log-weights -E of the LM's continuations, (N, n)."""
     return f"log_weights.{name}"
+
+
+def token_column(name: str) -> str:
+    """The Parquet column of a baseline's log-probability of each token, (N, C); `base` is the base LM's."""
+    return f"token_log_prob.{name}"
 
 
 def generation_file(number: int, energy: str) -> str:
@@ -136,12 +157,13 @@ def load_run(folder: str | Path) -> RunResult:
         generations=_read_generations(folder / "samples", recipe),
         histories={
             name: _read_history(folder / name)
-            for name in ("lm", "masked_lm")
+            for name in ("lm", "masked_lm", *recipe.baselines)
             if name in stages and (folder / name / HISTORY_FILE).exists()
         },
         seconds={name: stage.seconds for name, stage in stages.items()},
         corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
         versions=stages["perplexity"].versions,
+        baselines=_read_baselines(folder / "baselines", recipe),
     )
 
 
@@ -177,6 +199,14 @@ def _read_energy(folder: Path, name: str, recipe: Recipe, estimate: dict[str, An
         lm_energies=-from_column(weights.column(columns[1])),
         history=() if recipe.energies[name].kind == "sum" else _read_history(folder / name),
     )
+
+
+def _read_baselines(folder: Path, recipe: Recipe) -> dict[str, BaselineResult]:
+    records = _read_json(folder / ESTIMATES_FILE) if recipe.baselines else {}
+    return {
+        name: BaselineResult(name=name, kind=baseline.kind, **records[name])
+        for name, baseline in recipe.baselines.items()
+    }
 
 
 def _perplexity(record: dict[str, Any]) -> PerplexityResult:

@@ -7,12 +7,13 @@ from typing import Any
 
 from lexergy.data.files import atomic_write_json
 from lexergy.tasks.base_models import build_tokenizer, build_windows, refer_to_lm, train_lm, train_masked_lm
+from lexergy.tasks.baselines import measure_baselines, train_baseline
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.fingerprint import fingerprint
 from lexergy.tasks.measure import generate_samples, measure_perplexity
 from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
-from lexergy.tasks.recipe import EncoderEnergyRecipe, Recipe, StatesEnergyRecipe, SumEnergyRecipe
+from lexergy.tasks.recipe import EncoderEnergyRecipe, RalmRecipe, Recipe, StatesEnergyRecipe, SumEnergyRecipe
 from lexergy.tasks.results import RUN_FILE, RunResult, load_run
 from lexergy.tasks.stages import Stage, StageRunner, locked
 
@@ -56,8 +57,9 @@ class _Run:
 
     def all_stages(self) -> None:
         if self.recipe.lm.train is None:
-            base = {"lm": self._found_lm()}
-            windows = self._windows(base["lm"])
+            tokenizer = self._found_lm()
+            base = {"lm": tokenizer}
+            windows = self._windows(tokenizer)
         else:
             tokenizer = self._tokenizer()
             # Before the long trainings: a corpus that is too short is told at once.
@@ -67,6 +69,9 @@ class _Run:
         negatives = self._negatives(windows, base["lm"])
         energies = self._energies(negatives, base)
         self._perplexity(windows, base["lm"], energies)
+        if self.recipe.baselines:
+            baselines = [self._baseline(name, tokenizer, base["lm"]) for name in self.recipe.baselines]
+            self._baselines(windows, base["lm"], baselines)
         if self.recipe.generation is not None:
             self._samples(base["lm"], energies)
 
@@ -83,7 +88,7 @@ class _Run:
             "windows",
             {"corpus": self.corpus, "windows": self.plain["windows"]},
             [reads_with],
-            lambda folder, seed: build_windows(self.context, folder, seed),
+            lambda folder, seed: build_windows(self.context, folder),
         )
 
     def _trained_models(self, tokenizer: Stage) -> dict[str, Stage]:
@@ -157,6 +162,24 @@ class _Run:
             config,
             [lm, *energies],
             lambda folder, seed: measure_perplexity(self.context, folder, seed),
+        )
+
+    def _baseline(self, name: str, tokenizer: Stage, lm: Stage) -> Stage:
+        is_product = isinstance(self.recipe.baselines[name], RalmRecipe)
+        return self.runner.run(
+            name,
+            {"corpus": self.corpus, "model": self.plain["baselines"][name]},
+            [lm if is_product else tokenizer],
+            lambda folder, seed: train_baseline(self.context, name, folder, seed),
+        )
+
+    def _baselines(self, windows: Stage, lm: Stage, baselines: list[Stage]) -> Stage:
+        config = {"windows": self.plain["perplexity"]["windows"], "test": windows.facts["digests"]["test"]}
+        return self.runner.run(
+            "baselines",
+            config,
+            [lm, *baselines],
+            lambda folder, seed: measure_baselines(self.context, folder, seed),
         )
 
     def _samples(self, lm: Stage, energies: list[Stage]) -> Stage:

@@ -1,6 +1,6 @@
 """`lexergy generate`: the frozen LM beside the joint model."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from lexergy.cli.render import print_json, print_lines, print_passage, print_tab
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
-    from lexergy.models.residual import Candidate, Generation
+    from lexergy.models.residual import Candidate, Generation, LongGeneration
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
@@ -38,8 +38,15 @@ def generate(
         ),
     ] = 256,
     max_new_tokens: Annotated[
-        int, typer.Option(help="Length of a continuation.", callback=at_least(1, "40 is a good start"))
+        int, typer.Option(help="Length of a continuation, or of a chunk.", callback=at_least(1, "40 is a good start"))
     ] = 40,
+    chunks: Annotated[
+        int,
+        typer.Option(
+            help="Write a long text: so many chunks, each chosen by its energy and kept.",
+            callback=at_least(1, "1 writes a single continuation"),
+        ),
+    ] = 1,
     top_k: Annotated[
         int | None,
         typer.Option(
@@ -96,6 +103,7 @@ def generate(
     \b
       lexergy generate runs/quickstart --prompt "The state of the union is"
       lexergy generate runs/quickstart --prompt "Our economy" --candidates 512 --show 5
+      lexergy generate runs/quickstart --prompt "Our economy" --chunks 4 --max-new-tokens 32
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
@@ -104,17 +112,34 @@ def generate(
             f"`--max-candidates` is {max_candidates} without `--target-ess`; expected both, "
             "since it limits what is drawn to reach that; use `--candidates` for a fixed number."
         )
+    if chunks > 1 and (show or target_ess is not None):
+        raise LexergyError(
+            f"`--chunks` is {chunks} beside `--show` or `--target-ess`; expected one or the other, since they look "
+            "at the candidates of a single continuation; leave them out."
+        )
+    settings: dict[str, Any] = {
+        "num_candidates": candidates,
+        "top_k": DEFAULT_TOP_K if top_k is None and top_p is None else top_k,
+        "top_p": None if top_p == 1 else top_p,
+        "temperature": temperature,
+        "seed": seed,
+    }
+    from lexergy.tasks.results import load_run
+
     chosen, joint = open_joint(run, energy)
+    if chunks > 1:
+        context = load_run(run).recipe.windows.prefix  # as the energy was trained
+        long = joint.generate_long(
+            text, num_chunks=chunks, chunk_tokens=max_new_tokens, context_tokens=context, **settings
+        )
+        _print_long(text, chosen, long, as_json)
+        return
     generation = joint.generate(
         text,
-        num_candidates=candidates,
         max_new_tokens=max_new_tokens,
-        top_k=DEFAULT_TOP_K if top_k is None and top_p is None else top_k,
-        top_p=None if top_p == 1 else top_p,
-        temperature=temperature,
-        seed=seed,
         target_ess=target_ess,
         max_candidates=max_candidates,
+        **settings,
     )
     if as_json:
         print_json(_record(text, chosen, generation, show))
@@ -161,3 +186,20 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int) -> Non
         f"{len(generation.candidates)} candidates, worth {number(generation.ess, 1)} equally weighted ones; "
         f"k-hat {number(generation.pareto_k)}"
     )
+
+
+def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool) -> None:
+    if as_json:
+        chunks = [vars(chunk) for chunk in long.chunks]
+        print_json({"prompt": prompt, "energy": energy, "base": long.base_text, "joint": long.text, "chunks": chunks})
+        return
+    from lexergy.report.tables import number
+
+    print_passage("Prompt", prompt)
+    print_passage("Frozen LM goes on", long.base_text)
+    print_passage(f"Joint model ({energy}) goes on", long.text)
+    cells = [
+        (number(chunk.energy), number(chunk.ess, 1), number(chunk.pareto_k), visible(chunk.text))
+        for chunk in long.chunks
+    ]
+    print_table("Chunks", ("energy", "ESS", "k-hat", "text"), cells, text_columns=(3,))

@@ -20,12 +20,15 @@ from lexergy.models.joint_steps import (
     next_tokens,
     step_probabilities,
 )
+from lexergy.models.long_text import Chunk, LongGeneration, write_long
 from lexergy.progress import progress_bar
 
 __all__ = [
     "Candidate",
+    "Chunk",
     "Generation",
     "LogZ",
+    "LongGeneration",
     "NextToken",
     "NextTokens",
     "PerplexityEstimate",
@@ -228,6 +231,36 @@ class ResidualEBM:
             target_ess=target_ess,
             max_candidates=max_candidates,
             stop_token=stop_token,
+        )
+
+    def generate_long(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        num_chunks: int = 4,
+        chunk_tokens: int = 40,
+        num_candidates: int = 256,
+        context_tokens: int | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> LongGeneration:
+        """A long continuation, chunk by chunk: each is resampled by its energy and kept (Sec. 6).
+
+        The LM and the energy read at most the last `context_tokens` tokens before a chunk; best are the lengths
+        that the energy was trained with.
+        """
+        return write_long(
+            self,
+            prompt,
+            num_chunks=num_chunks,
+            chunk_tokens=chunk_tokens,
+            num_candidates=num_candidates,
+            context_tokens=context_tokens,
+            top_k=top_k,
+            top_p=top_p,
+            temperature=temperature,
+            seed=seed,
         )
 
     def step_probabilities(

@@ -49,13 +49,18 @@ def device_of(model: nn.Module) -> torch.device:
 
 @dataclass(frozen=True)
 class ContrastiveData:
-    """People's continuations of N prefixes, and K of the language model's for each."""
+    """People's continuations of N prefixes, and K of the noise's for each.
+
+    The noise is the language model, or another law whose distance from it is known for each continuation:
+    `noise_energies` = log P_LM - log P_noise, people's continuation first, then its negatives.
+    """
 
     prefixes: Tensor  # (N, P)
     continuations: Tensor  # (N, C)
     negatives: Tensor  # (N, K, C)
     features: Tensor | None = None  # (N, F), for an energy that reads the LM's states
     negative_features: Tensor | None = None  # (N, K, F)
+    noise_energies: Tensor | None = None  # (N, 1 + K), None: the noise is the LM
 
     def __post_init__(self) -> None:
         rows, length = self.continuations.shape
@@ -66,6 +71,9 @@ class ContrastiveData:
             )
         if self.negatives.ndim != 3 or self.negatives.shape[0] != rows or self.negatives.shape[2] != length:
             raise LexergyError(f"`negatives` is {_shape(self.negatives)}; expected ({rows}, K, {length}).")
+        expected = (rows, 1 + self.num_negatives)
+        if self.noise_energies is not None and self.noise_energies.shape != expected:
+            raise LexergyError(f"`noise_energies` is {_shape(self.noise_energies)}; expected {expected}.")
         self._check_features()
 
     def _check_features(self) -> None:
@@ -106,10 +114,12 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 class NoiseContrastive:
-    """Noise contrastive estimation of an energy, with the language model as noise.
+    """Noise contrastive estimation of an energy, with the language model (or a known other law) as noise.
 
     mean softplus(E(x+)) + softplus(-E(x-)), Eq. 3, Deng et al. 2020. In training each positive meets one of
-    its K stored negatives, drawn uniformly anew each time (Sec. 4.1); in validation, all of them.
+    its K stored negatives, drawn uniformly anew each time (Sec. 4.1); in validation, all of them. Under another
+    noise than the LM, E stands for E - E_noise with E_noise = log P_LM - log P_noise, so that the classifier's
+    logit is still log P_model - log P_noise (dynamic NCE, Wang & Ou 2018).
 
     The model is an energy: `score(prefix (B, P), continuations (B, K, C), features=None) -> (B, K)`.
     """
@@ -158,4 +168,8 @@ def _score(model: Any, data: ContrastiveData, indices: Tensor, chosen: Tensor) -
         features = torch.cat([data.features[indices, None], negative_features], dim=1)  # (B, 1 + k, F)
         features = features.to(device)
     prefixes = data.prefixes[indices].to(device)
-    return model.score(prefixes, continuations.to(device), features=features).float()
+    energies = model.score(prefixes, continuations.to(device), features=features).float()
+    if data.noise_energies is None:
+        return energies
+    places = torch.cat([torch.zeros_like(indices)[:, None], 1 + chosen], dim=1)  # (B, 1 + k)
+    return energies - data.noise_energies[indices[:, None], places].to(energies)

@@ -1,0 +1,94 @@
+"""Algorithm 1 for many prefixes at once: candidates from the LM, one of them for each prefix by its energy."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lexergy.core import importance, partition
+from lexergy.core.random import uniforms
+from lexergy.errors import LexergyError
+
+if TYPE_CHECKING:
+    from lexergy.models.residual import ResidualEBM
+
+
+class JointRows(NamedTuple):
+    """One continuation of each of B prefixes, and the n candidates' weights that it was chosen by."""
+
+    tokens: Tensor  # (B, C)
+    log_prob: Tensor  # (B,) float64, the LM's, under the law that the candidates were drawn from
+    energy: Tensor  # (B,) float64
+    features: Tensor | None  # (B, F), for an energy that reads the LM's states
+    base_tokens: Tensor  # (B, C), the first candidate: a plain sample of the LM
+    base_log_prob: Tensor  # (B,)
+    base_energy: Tensor  # (B,)
+    log_weights: Tensor  # (B, n) float64, -E of all candidates
+
+    @property
+    def log_z(self) -> Tensor:  # (B,)
+        """T_n, the lower bound of log Z (Eq. 4, Deng et al. 2020)."""
+        return partition.lower_bound(self.log_weights)
+
+    @property
+    def ess(self) -> Tensor:  # (B,)
+        return importance.effective_sample_size(self.log_weights)
+
+
+def sample_rows(
+    joint: "ResidualEBM",
+    prefix: Tensor,  # (B, P)
+    *,
+    num_candidates: int,
+    max_new_tokens: int,
+    seed: int = 0,
+    prefix_ids: Sequence[int] | None = None,
+    rows_per_batch: int = 256,
+    **decoding: Any,
+) -> JointRows:
+    """Draw x_i ~ P_LM and keep x_i with probability proportional to exp(-E(x_i)), for each prefix.
+
+    `decoding` is what `CausalLM.sample` takes (top_k, top_p, temperature). With one candidate this is the LM.
+    `rows_per_batch` changes speed, never results.
+    """
+    if num_candidates < 1:
+        raise LexergyError(f"`num_candidates` is {num_candidates}; expected at least 1; 256 is a good start.")
+    ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
+    prefixes = max(1, rows_per_batch // num_candidates)
+    groups = []
+    for start in range(0, len(prefix), prefixes):
+        group = slice(start, start + prefixes)
+        candidates = joint.lm.sample(
+            prefix[group],
+            num_samples=num_candidates,
+            max_new_tokens=max_new_tokens,
+            seed=seed,
+            prefix_ids=ids[group],
+            rows_per_batch=rows_per_batch,
+            features=joint.energy.features,
+            **decoding,
+        )
+        energy = joint.score(prefix[group], candidates.tokens, candidates.features).double()  # (b, n)
+        # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
+        numbers = uniforms(seed, ids[group], max_new_tokens, 0, 1).to(energy.device)  # (b, 1)
+        chosen = importance.resample(-energy, numbers).squeeze(-1)  # (b,)
+        row = torch.arange(len(chosen), device=chosen.device)
+        groups.append(
+            JointRows(
+                candidates.tokens[row, chosen],
+                candidates.log_prob[row, chosen],
+                energy[row, chosen],
+                None if candidates.features is None else candidates.features[row, chosen],
+                candidates.tokens[:, 0],
+                candidates.log_prob[:, 0],
+                energy[:, 0],
+                -energy,
+            )
+        )
+    return _join(groups)
+
+
+def _join(groups: list[JointRows]) -> JointRows:
+    columns = zip(*groups, strict=True)
+    return JointRows(*(None if column[0] is None else torch.cat(column) for column in columns))

@@ -120,3 +120,32 @@ def test_shapes_that_do_not_fit_are_refused(changes, message):
     good = {name: getattr(toy_data(2, 0), name) for name in ("prefixes", "continuations", "negatives")}
     with pytest.raises(LexergyError, match=message):
         ContrastiveData(**{**good, **changes})
+
+
+def test_noise_energies_are_subtracted_in_their_places():
+    data = one_row(noise_energies=torch.tensor([[0.5, -1.0, 3.0]]))
+    metrics = NoiseContrastive(data, data).evaluate(TokenTable([-1.0, 2.0, -0.5]))
+    assert metrics["loss"] == pytest.approx(softplus(-1.5) + (softplus(-3.0) + softplus(3.5)) / 2)
+
+
+def test_under_any_noise_the_best_energy_is_that_of_the_data():
+    """With noise P = P_LM exp(-E_noise), the minimum lies at E = log P_LM - log p_data all the same."""
+    lm, data, noise = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.4, 0.5], [0.2, 0.6, 0.2]])
+    noise_energy = lm.log() - noise.log()  # (V,)
+    people, machine = (torch.arange(3).repeat_interleave((10 * law).round().long()) for law in (data, noise))
+    rows = ContrastiveData(
+        prefixes=torch.zeros(10, 1, dtype=torch.long),
+        continuations=people[:, None],
+        negatives=machine[None, :, None].expand(10, -1, -1),
+        noise_energies=torch.cat((noise_energy[people, None], noise_energy[machine].expand(10, -1)), 1),
+    )
+    best = lm.log() - data.log()
+
+    def loss(energy):
+        return NoiseContrastive(rows, rows).evaluate(TokenTable(energy.tolist()))["loss"]
+
+    for token in range(3):
+        for change in (-0.05, 0.05):
+            moved = best.clone()
+            moved[token] += change
+            assert loss(moved) > loss(best) + 1e-6

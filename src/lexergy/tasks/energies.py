@@ -18,22 +18,23 @@ from lexergy.models.energies import (
     TransformerEnergy,
     as_energy,
 )
-from lexergy.models.state_features import StateFeatures
 from lexergy.tasks.base_models import seeded, training_facts
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.negatives import contrastive_data
 from lexergy.tasks.recipe import (
     EncoderEnergyRecipe,
     Recipe,
+    RefreshedEnergyRecipe,
     StatesEnergyRecipe,
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
+from lexergy.tasks.refresh import refresh_negatives
 from lexergy.tasks.stages import Stage, stage_seed
 from lexergy.training.loop import train
 from lexergy.training.objectives import ContrastiveData, NoiseContrastive, pair_energies
 
-TrainedRecipe = StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe
+TrainedRecipe = StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
 
 
 def check_pairs(recipe: Recipe, num_windows: int) -> None:
@@ -51,11 +52,12 @@ def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path,
     """Train one energy against the stored negatives (Eq. 3, Deng et al. 2020)."""
     recipe = context.recipe.energies[name]
     assert not isinstance(recipe, SumEnergyRecipe)
-    features = StateFeatures(recipe.layers) if isinstance(recipe, StatesEnergyRecipe) else None
-    data, validation = contrastive_data(context, negatives.folder, negatives.seed, features)
-    data = _some_pairs(context, data, recipe.pairs)
     energy = make_energy(context, recipe, seed)
-    if isinstance(energy, StatesEnergy):
+    data, validation = contrastive_data(context, negatives.folder, negatives.seed, energy.features)
+    data = _some_pairs(context, data, recipe.pairs)
+    if isinstance(recipe, RefreshedEnergyRecipe):
+        data, validation = refresh_negatives(context, recipe, [data, validation], folder, seed)
+    elif isinstance(energy, StatesEnergy):
         energy.fit_standardisation(_all_features(data))
     as_energy(energy, context.lm)
     config = seeded(recipe.training, seed)
@@ -102,7 +104,9 @@ def _some_pairs(context: RunContext, data: ContrastiveData, pairs: int | None) -
 
 
 def make_energy(context: RunContext, recipe: TrainedRecipe, seed: int) -> EnergyModel:
-    """The energy before its training, zero everywhere."""
+    """The energy before its training: zero everywhere, or what it was when it is trained on."""
+    if isinstance(recipe, RefreshedEnergyRecipe):
+        return context.energy(recipe.of)
     if isinstance(recipe, StatesEnergyRecipe):
         return StatesEnergy.for_lm(
             context.lm, recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed

@@ -211,6 +211,19 @@ class EncoderEnergyRecipe(TrainedEnergyRecipe):
     lora: LoraRecipe | None = None
 
 
+class RefreshedEnergyRecipe(TrainedEnergyRecipe):
+    """An energy named before (`of`) trained on, against one new negative per prefix.
+
+    They are drawn from its joint model, by resampling so many `candidates` (`noise: joint`, dynamic NCE), or,
+    to compare, from the LM.
+    """
+
+    kind: Literal["refreshed"]
+    of: str
+    noise: Literal["joint", "lm"] = "joint"
+    candidates: Annotated[int, Field(ge=2)] = 16
+
+
 class SumEnergyRecipe(Section):
     """Other energies of the recipe together, each with a coefficient fitted on the validation pairs."""
 
@@ -219,7 +232,8 @@ class SumEnergyRecipe(Section):
 
 
 EnergyRecipe = Annotated[
-    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | SumEnergyRecipe, Field(discriminator="kind")
+    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe | SumEnergyRecipe,
+    Field(discriminator="kind"),
 ]
 
 
@@ -296,6 +310,7 @@ class Recipe(Section):
         _check_masked_lm(self)
         _check_lengths(self)
         _check_layers(self)
+        _check_refreshed(self)
         _check_sums(self)
         return self
 
@@ -351,6 +366,18 @@ def _check_layers(recipe: Recipe) -> None:
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
             f"{recipe.lm.train.num_layers}, the last layer of `lm.train`"
         )
+
+
+def _check_refreshed(recipe: Recipe) -> None:
+    before: list[str] = []
+    for name, energy in recipe.energies.items():
+        if energy.kind == "refreshed" and energy.of not in before:
+            raise ValueError(
+                f"the energy `{name}` is trained on from `{energy.of}`; expected one of "
+                f"{', '.join(before) or 'the energies'} named before it, and no sum"
+            )
+        if energy.kind != "sum":
+            before.append(name)
 
 
 def _check_sums(recipe: Recipe) -> None:

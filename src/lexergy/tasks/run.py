@@ -13,7 +13,14 @@ from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.fingerprint import fingerprint
 from lexergy.tasks.measure import generate_samples, measure_perplexity
 from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
-from lexergy.tasks.recipe import EncoderEnergyRecipe, RalmRecipe, Recipe, StatesEnergyRecipe, SumEnergyRecipe
+from lexergy.tasks.recipe import (
+    EncoderEnergyRecipe,
+    RalmRecipe,
+    Recipe,
+    RefreshedEnergyRecipe,
+    SumEnergyRecipe,
+    TransformerEnergyRecipe,
+)
 from lexergy.tasks.results import RUN_FILE, RunResult, load_run
 from lexergy.tasks.stages import Stage, StageRunner, locked
 
@@ -119,11 +126,10 @@ class _Run:
     def _energies(self, negatives: Stage, base: dict[str, Stage]) -> list[Stage]:
         """First those that are trained, then their sums."""
         recipes = self.recipe.energies.items()
-        trained = {
-            name: self._energy(name, negatives, base)
-            for name, recipe in recipes
-            if not isinstance(recipe, SumEnergyRecipe)
-        }
+        trained: dict[str, Stage] = {}
+        for name, recipe in recipes:
+            if not isinstance(recipe, SumEnergyRecipe):
+                trained[name] = self._energy(name, negatives, {**base, **trained})
         sums = [
             self._sum(name, negatives, [trained[part] for part in recipe.of])
             for name, recipe in recipes
@@ -139,15 +145,17 @@ class _Run:
             lambda folder, seed: fit_sum(self.context, parts, negatives, folder),
         )
 
-    def _energy(self, name: str, negatives: Stage, base: dict[str, Stage]) -> Stage:
+    def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
         recipe = self.recipe.energies[name]
         assert not isinstance(recipe, SumEnergyRecipe)
         config: dict[str, Any] = {**self.plain["energies"][name]}
         inputs = [negatives]
         if isinstance(recipe, EncoderEnergyRecipe):
             config["content"] = fingerprint(recipe.source)
-        elif not isinstance(recipe, StatesEnergyRecipe):
-            inputs.append(base[recipe.origin])
+        elif isinstance(recipe, TransformerEnergyRecipe):
+            inputs.append(before[recipe.origin])
+        elif isinstance(recipe, RefreshedEnergyRecipe):
+            inputs.append(before[recipe.of])
         return self.runner.run(
             name,
             config,

@@ -106,6 +106,7 @@ class ContrastiveData:
             self.negatives[rows],
             None if self.features is None else self.features[rows],
             None if self.negative_features is None else self.negative_features[rows],
+            None if self.noise_energies is None else self.noise_energies[rows],
         )
 
 
@@ -146,7 +147,7 @@ class NoiseContrastive:
 
 
 def pair_energies(model: Any, data: ContrastiveData) -> Tensor:
-    """Energies of every positive, then of all its negatives: (N, 1 + K) float64."""
+    """Energies (over the noise's) of every positive, then of all its negatives: (N, 1 + K) float64."""
     every = torch.arange(data.num_negatives)
     rows = max(1, EVALUATION_ROWS // (1 + len(every)))
     with evaluating(model):

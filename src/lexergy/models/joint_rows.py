@@ -90,5 +90,5 @@ def sample_rows(
 
 
 def _join(groups: list[JointRows]) -> JointRows:
-    columns = zip(*groups, strict=True)
-    return JointRows(*(None if column[0] is None else torch.cat(column) for column in columns))
+    columns: list[Any] = [None if column[0] is None else torch.cat(column) for column in zip(*groups, strict=True)]
+    return JointRows(*columns)

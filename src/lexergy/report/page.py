@@ -19,6 +19,7 @@ KINDS = {
     "unit": "UniT: a causal transformer over the whole sequence.",
     "bit": "BiT: a bidirectional transformer over the whole sequence.",
     "encoder": "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",
+    "refreshed": "An energy trained on, against negatives drawn anew (dynamic NCE).",
     "sum": "A weighted sum of other energies; its few coefficients were fitted on the validation pairs.",
 }
 MODEL_NAMES = {"lm": "language model", "masked_lm": "masked language model"}

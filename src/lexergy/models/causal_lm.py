@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.decoding import Decoding
-from lexergy.core.vocabulary import NEVER, summarise
+from lexergy.core.vocabulary import NEVER, VocabularySummary, summarise
 from lexergy.errors import LexergyError
 from lexergy.models.llama_rows import LlamaContinuations, is_plain_llama
 from lexergy.models.loading import load_causal_lm
@@ -29,6 +29,11 @@ class _Prefilled(NamedTuple):
     key: tuple[Any, ...]
     logits: Tensor  # (B, V), of the token after the prefix
     shared: SharedPrefix
+
+
+class _Given(NamedTuple):
+    key: tuple[Any, ...]
+    pool: PooledStates
 
 
 class CausalLM:
@@ -54,6 +59,7 @@ class CausalLM:
         self.source = source or model.name_or_path or None
         self._sharing = PrefixSharing(model)
         self._prefilled: _Prefilled | None = None
+        self._given: _Given | None = None
 
     @classmethod
     def from_pretrained(
@@ -152,12 +158,14 @@ class CausalLM:
         first_sample: int = 0,
         rows_per_batch: int = _PREFIXES_AT_ONCE,
         features: StateFeatures | None = None,
+        given_length: int = 0,
     ) -> Samples:
         """Draw K = `num_samples` continuations of each prefix, with their log-probabilities.
 
         The random numbers of a sample depend on the seed, its prefix's id (by default its row), its number
         (counted from `first_sample`) and the position, so `rows_per_batch` changes speed, never results.
-        A sample has exactly `max_new_tokens` tokens, or ends at `stop_token` where one is given.
+        A sample has exactly `max_new_tokens` tokens, or ends at `stop_token` where one is given. The `features`
+        are those of the continuation, of which the last `given_length` tokens of the prefix are a part.
         """
         decoding = Decoding(temperature, top_k, top_p)
         prefix_tokens = self._check_prefix(prefix_tokens, max_new_tokens)
@@ -183,6 +191,7 @@ class CausalLM:
                     seed,
                     stop_token,
                     features,
+                    given_length,
                 )
                 for done in range(0, num_samples, rows_per_batch)
             ]
@@ -223,16 +232,61 @@ class CausalLM:
         """What the sampler would have handed on, had it drawn the continuations of rows (B, L): (B, F)."""
         features.check(self.num_layers)
         tokens = self._check_rows(tokens, prefix_length)
+        pool = self._pool(tokens, prefix_length, features)
+        return pool.pooled(torch.full((len(tokens),), tokens.shape[1] - prefix_length))
+
+    @torch.inference_mode()
+    def next_token_features(
+        self,
+        prefix_tokens: Tensor,  # (B, P)
+        tokens: Tensor,  # (M,)
+        *,
+        given_length: int,
+        features: StateFeatures,
+    ) -> Tensor:  # (B, M, F)
+        """What the sampler would have handed on, had it drawn each of these tokens after each prefix.
+
+        The last `given_length` tokens of the prefix are a part of the continuation. Each prefix is run once,
+        and then one step for all the tokens.
+        """
+        features.check(self.num_layers)
+        prefix, count = self._check_prefix(prefix_tokens, 1), len(tokens)
+        pool = self.pooled_given(prefix, given_length, features).continued(count, 1)
+        first_logits, rows = self.continuations(prefix, count, 1)
+        laws = self.forbid_(first_logits.clone())  # (B, V)
+        summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(laws)))
+        fed = tokens.to(self.device).repeat(len(prefix))  # (B M,)
+        pool.add_statistics(0, laws.repeat_interleave(count, 0), fed, summary)
+        if features.layers:
+            output: Any = rows.feed(fed.unsqueeze(-1), model=self.model.base_model, output_hidden_states=True)
+            pool.add_states(output.hidden_states, torch.ones(len(fed), 1, device=self.device))
+        return pool.pooled(torch.ones(len(fed), device=self.device)).view(len(prefix), count, -1)
+
+    def pooled_given(self, prefix: Tensor, given_length: int, features: StateFeatures) -> PooledStates:
+        """States and statistics of the last tokens of prefixes (B, P), remembered as the prefixes themselves are."""
+        if given_length == 0:
+            return PooledStates.empty(features, len(prefix), 0, self.hidden_size)
+        key = (given_length, features, *self._version(prefix))
+        known = self._given
+        if known is None or known.key[:-1] != key or not torch.equal(known.key[-1], prefix):
+            before = prefix.shape[1] - given_length
+            pool = self._pool(self._check_rows(prefix, before), before, features)
+            self._given = known = _Given((*key, prefix), pool)
+        return known.pool
+
+    def _pool(self, tokens: Tensor, prefix_length: int, features: StateFeatures) -> PooledStates:
+        """States and statistics of the continuations in rows (B, L)."""
         length = tokens.shape[1] - prefix_length
-        pooled = []
+        pool = PooledStates.empty(features, len(tokens), length, self.hidden_size)
+        done = 0
         for rows, logits, hidden_states in self._scored(tokens, prefix_length, with_states=bool(features.layers)):
-            pool = PooledStates(features, len(rows), length, self.hidden_size)
+            some = pool.rows(slice(done, done + len(rows)))
             for step in range(length):
                 law = logits[:, step]
-                pool.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
-            pool.add_states(hidden_states, torch.ones(len(rows), length))
-            pooled.append(pool.pooled(torch.full((len(rows),), length)))
-        return torch.cat(pooled)
+                some.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
+            some.add_states(hidden_states, torch.ones(len(rows), length))
+            done += len(rows)
+        return pool
 
     def continuations(
         self, prefix: Tensor, num_samples: int, max_length: int
@@ -245,8 +299,9 @@ class CausalLM:
         return prefilled.logits, rows(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
 
     def forget_prefix(self) -> None:
-        """Free the keys and values of the last prefixes run."""
+        """Free the keys, values and states of the last prefixes run."""
         self._prefilled = None
+        self._given = None
 
     def forbid_(self, logits: Tensor, allowed: int | None = None) -> Tensor:
         """Change logits (..., V) so that the forbidden tokens, but for an `allowed` one, cannot be drawn."""
@@ -296,14 +351,17 @@ class CausalLM:
 
     def _prefill(self, prefix: Tensor) -> _Prefilled:
         """Run the prefixes once; the last ones run are remembered, since they are often continued again."""
-        # Training the weights in place raises their version, and so forgets what was computed with them.
-        key = (prefix.shape, sum(weight._version for weight in self.model.parameters()))
+        key = self._version(prefix)
         known = self._prefilled
         if known is None or known.key[:2] != key or not torch.equal(known.key[2], prefix):
-            self.forget_prefix()  # before new keys and values are made
+            self._prefilled = None  # before new keys and values are made
             output, shared = prefill(self.model, self.with_start(prefix), logits_to_keep=1)
             self._prefilled = known = _Prefilled((*key, prefix), output.logits[:, -1].float(), shared)
         return known
+
+    def _version(self, prefix: Tensor) -> tuple[torch.Size, int]:
+        # Training the weights in place raises their version, and so forgets what was computed with them.
+        return prefix.shape, sum(weight._version for weight in self.model.parameters())
 
     def _shares_prefix(self, total_length: int) -> bool:
         return self._sharing.allows(total_length + (self.start_token is not None))

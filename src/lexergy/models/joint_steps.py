@@ -112,9 +112,7 @@ def _last_denominator(
     allowed = log_prob.isfinite().any(dim=0).nonzero().squeeze(-1)  # (M,)
     terms = []
     for some in allowed.split(rows_per_batch):
-        shape = (len(prefix), len(some), -1)
-        continuations = torch.cat([given[:, None].expand(shape), some[None, :, None].expand(shape)], dim=-1)
-        terms.append(log_prob[:, some] - joint.score(prefix, continuations).double())  # (B, m)
+        terms.append(log_prob[:, some] - joint.score_next(prefix, given, some).double())  # (B, m)
     return torch.logsumexp(torch.cat(terms, dim=1), dim=1).cpu()
 
 
@@ -150,7 +148,7 @@ def next_tokens(
     base_log_prob, tokens = law.topk(min(candidates, allowed))  # (M,), (M,)
     prefixes, given = prefix.expand(len(tokens), -1), tokens[:, None]  # (M, P), (M, 1)
     if horizon == 1:
-        weights = -joint.score(prefix, given[None])[0, :, None].double().cpu()  # (M, 1)
+        weights = -joint.score_next(prefix, prefix[:, :0], tokens)[0, :, None].double().cpu()  # (M, 1)
     else:
         weights = joint.log_weights(
             prefixes,

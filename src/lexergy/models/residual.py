@@ -96,6 +96,22 @@ class ResidualEBM:
             )
         return energies
 
+    def score_next(
+        self,
+        prefix: Tensor,  # (B, P)
+        given: Tensor,  # (B, G)
+        tokens: Tensor,  # (M,)
+    ) -> Tensor:  # (B, M)
+        """Energies of the continuations that are the given tokens and one more, each of these in turn."""
+        shape = (len(prefix), len(tokens), -1)
+        continuations = torch.cat([given[:, None].expand(shape), tokens[None, :, None].expand(shape)], dim=-1)
+        features = None
+        if self.energy.features is not None:
+            features = self.lm.next_token_features(
+                torch.cat([prefix, given], dim=1), tokens, given_length=given.shape[1], features=self.energy.features
+            )
+        return self.score(prefix, continuations, features)
+
     def score_texts(self, prefix: Tensor, continuation: Tensor, rows_per_batch: int = 256) -> Tensor:
         """Energies (B,) of one continuation (B, C) for each prefix (B, P)."""
         groups = zip(prefix.split(rows_per_batch), continuation.split(rows_per_batch), strict=True)
@@ -122,8 +138,6 @@ class ResidualEBM:
         ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
         weights = torch.empty(len(prefix), num_samples, dtype=torch.double)
         prefixes = max(1, rows_per_batch // num_samples)
-        # The sampler pools the states of what it draws: those of the continuation only if it drew all of it.
-        features = self.energy.features if given.shape[1] == 0 else None
         with progress_bar("samples", len(prefix) * num_samples, progress) as bar:
             for start in range(0, len(prefix), prefixes):
                 group = slice(start, start + prefixes)
@@ -135,7 +149,8 @@ class ResidualEBM:
                     seed=seed,
                     prefix_ids=ids[group],
                     rows_per_batch=rows_per_batch,
-                    features=features,
+                    features=self.energy.features,
+                    given_length=given.shape[1],
                 )
                 done = 0
                 for samples in chunks:

@@ -38,15 +38,35 @@ class RepeatedPrefix:
 
 
 class PooledStates:
-    """Running sums of hidden states and token statistics over the tokens of R continuations."""
+    """Running sums of hidden states and token statistics over the tokens of R continuations.
 
-    def __init__(self, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int) -> None:
-        self.layers = features.layers
-        self.statistics = torch.zeros(num_rows, max_length, 4)
-        self.states = torch.zeros(num_rows, len(features.layers), hidden_size)
+    The first `given` tokens of each are in the pool already; steps and lengths count from there.
+    """
+
+    def __init__(self, layers: tuple[int, ...], states: Tensor, statistics: Tensor, given: int = 0) -> None:
+        self.layers = layers
+        self.states = states  # (R, layers, D)
+        self.statistics = statistics  # (R, C, 4)
+        self.given = given
+
+    @classmethod
+    def empty(cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int) -> "PooledStates":
+        states = torch.zeros(num_rows, len(features.layers), hidden_size)
+        return cls(features.layers, states, torch.zeros(num_rows, max_length, 4))
+
+    def rows(self, some: slice) -> "PooledStates":
+        """Some of the rows; what is added to them is added here."""
+        return PooledStates(self.layers, self.states[some], self.statistics[some], self.given)
+
+    def continued(self, num_samples: int, max_length: int) -> "PooledStates":
+        """A pool for K continuations of each row that have the row's tokens before their own."""
+        states = self.states.repeat_interleave(num_samples, 0)
+        statistics = self.statistics.repeat_interleave(num_samples, 0)
+        room = torch.nn.functional.pad(statistics, (0, 0, 0, max_length))  # (R K, C + new, 4)
+        return PooledStates(self.layers, states, room, statistics.shape[1])
 
     def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
-        self.statistics[:, step] = token_statistics(logits, tokens, summary)
+        self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
 
     def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
         """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
@@ -55,6 +75,7 @@ class PooledStates:
 
     def pooled(self, lengths: Tensor) -> Tensor:
         """(R, F): means over each continuation, layers first, then the statistics."""
+        lengths = lengths + self.given
         means = self.states / lengths.view(-1, 1, 1)
         return torch.cat((means.flatten(1), pool_statistics(self.statistics, lengths)), -1)
 
@@ -70,16 +91,19 @@ def sample_batch(
     seed: int,
     stop_token: int | None,
     features: StateFeatures | None,
+    given_length: int,
 ) -> Samples:
     """All K samples of all B prefixes as one batch of R = B * K rows."""
     num_rows = len(prefix) * num_samples
+    pool = None
+    if features is not None:
+        pool = lm.pooled_given(prefix, given_length, features).continued(num_samples, max_new_tokens)
     first_logits, rows = lm.continuations(prefix, num_samples, max_new_tokens)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
     tokens = torch.full((num_rows, max_new_tokens), stop_token or 0, device=prefix.device)
     log_prob = torch.zeros(num_rows, dtype=torch.float64, device=prefix.device)
     lengths = torch.full((num_rows,), max_new_tokens, device=prefix.device)
     alive = torch.ones(num_rows, dtype=torch.bool, device=prefix.device)
-    pool = None if features is None else PooledStates(features, num_rows, max_new_tokens, lm.hidden_size)
     reads_states = features is not None and bool(features.layers)
     for step in range(max_new_tokens):
         lm.forbid_(logits, allowed=stop_token)

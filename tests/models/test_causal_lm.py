@@ -20,6 +20,7 @@ from transformers import (
 from lexergy import CausalLM
 from lexergy.core.decoding import Decoding, truncated_log_probs
 from lexergy.errors import LexergyError
+from lexergy.models.scratch import build_causal_lm
 from lexergy.models.shared_prefix import column_major_linears
 from lexergy.models.state_features import STATISTICS, StateFeatures
 
@@ -78,6 +79,11 @@ def opt():
     return OPTForCausalLM(config)
 
 
+def projected_opt():
+    """Its embeddings are narrower than the model, and so are its last states."""
+    return build_causal_lm(VOCAB, 16, 2, 2, 32, seed=0, architecture="opt", embedding_size=12)
+
+
 def bloom():
     """Its position bias is not expressed through the attention interface: the prefix is repeated."""
     return BloomForCausalLM(BloomConfig(vocab_size=VOCAB, hidden_size=16, n_layer=2, n_head=2, **NO_SPECIAL))
@@ -110,7 +116,7 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
     return law.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
 
 
-ARCHITECTURES = pytest.mark.parametrize("maker", [gpt2, llama, gemma, opt, bloom])
+ARCHITECTURES = [gpt2, llama, gemma, opt, bloom]
 LAWS = [
     {},
     {"top_k": 4},
@@ -120,7 +126,7 @@ LAWS = [
 ]
 
 
-@ARCHITECTURES
+@pytest.mark.parametrize("maker", [*ARCHITECTURES, projected_opt])
 @pytest.mark.parametrize("law", LAWS)
 def test_log_prob_is_that_of_the_law_drawn_from(maker, law):
     lm = build(maker, forbidden_tokens=(0, 3))
@@ -131,7 +137,7 @@ def test_log_prob_is_that_of_the_law_drawn_from(maker, law):
     assert not torch.isin(samples.tokens, torch.tensor([0, 3])).any()
 
 
-@ARCHITECTURES
+@pytest.mark.parametrize("maker", ARCHITECTURES)
 def test_scores_and_features_equal_the_plain_forward_pass(maker):
     lm = build(maker, forbidden_tokens=(2,))
     features = StateFeatures((0, 2))
@@ -146,6 +152,14 @@ def test_scores_and_features_equal_the_plain_forward_pass(maker):
         handed_on = samples.features.flatten(0, 1)
         assert torch.allclose(handed_on[:, : -len(STATISTICS)], means, atol=1e-3)
         assert torch.allclose(lm.state_features(rows, prefix_length=5, features=features), handed_on, atol=1e-3)
+
+
+def test_projected_states_are_refused_where_they_are_narrower():
+    lm = build(projected_opt)
+    samples = lm.sample(prefixes(), num_samples=2, max_new_tokens=3, features=StateFeatures((0, 1)))
+    assert samples.features.shape == (3, 2, 2 * 16 + len(STATISTICS))
+    with pytest.raises(LexergyError, match=r"some of 0 .. 1, the last layer of the LM whose states"):
+        lm.sample(prefixes(), num_samples=2, max_new_tokens=3, features=StateFeatures((2,)))
 
 
 def test_statistics_by_hand():

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
@@ -6,7 +8,14 @@ from lexergy.errors import LexergyError
 from lexergy.models.scratch import build_causal_lm, build_masked_lm
 
 SHAPE = {"vocab_size": 13, "hidden_size": 16, "num_layers": 2, "num_heads": 4, "max_length": 12}
-BUILDERS = [(build_causal_lm, AutoModelForCausalLM), (build_masked_lm, AutoModelForMaskedLM)]
+OPT = partial(build_causal_lm, architecture="opt", embedding_size=12, feed_forward_size=20)
+ROBERTA = partial(build_masked_lm, architecture="roberta", pad_token=11, feed_forward_size=20)
+BUILDERS = [
+    pytest.param(build_causal_lm, AutoModelForCausalLM, id="llama"),
+    pytest.param(OPT, AutoModelForCausalLM, id="opt"),
+    pytest.param(build_masked_lm, AutoModelForMaskedLM, id="eurobert"),
+    pytest.param(ROBERTA, AutoModelForMaskedLM, id="roberta"),
+]
 
 
 def tokens():
@@ -19,8 +28,7 @@ def test_weights_depend_on_the_seed_alone(build, auto):
     first, again, other = (build(**SHAPE, seed=seed).state_dict() for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(first[name], again[name]) for name in first)
-    name = "model.layers.1.mlp.up_proj.weight"
-    assert not torch.equal(first[name], other[name])
+    assert not any(torch.equal(first[name], other[name]) for name in first if first[name].dim() == 2)
 
 
 @pytest.mark.parametrize(("build", "auto"), BUILDERS)
@@ -34,7 +42,11 @@ def test_saved_and_loaded_it_is_the_same(build, auto, tmp_path):
     assert [path.name for path in tmp_path.glob("*.safetensors")] == ["model.safetensors"]
 
 
-@pytest.mark.parametrize(("build", "reads_ahead"), [(build_causal_lm, False), (build_masked_lm, True)])
+@pytest.mark.parametrize(
+    ("build", "reads_ahead"),
+    [(build_causal_lm, False), (OPT, False), (build_masked_lm, True), (ROBERTA, True)],
+    ids=["llama", "opt", "eurobert", "roberta"],
+)
 def test_only_the_masked_lm_reads_ahead(build, reads_ahead):
     model = build(**SHAPE, seed=0).eval()
     changed = tokens()
@@ -45,12 +57,32 @@ def test_only_the_masked_lm_reads_ahead(build, reads_ahead):
     assert bool(difference.abs().amax(dim=-1).lt(1e-6).all()) != reads_ahead
 
 
-def test_both_have_the_same_size_and_every_token_its_embedding_trained():
+def test_the_causal_and_the_masked_llama_have_the_same_size():
     causal, bidirectional = build_causal_lm(**SHAPE, seed=0), build_masked_lm(**SHAPE, seed=0)
     assert causal.num_parameters() == bidirectional.num_parameters()
-    for model in (causal, bidirectional):
-        model(input_ids=torch.arange(13)[None]).logits.square().sum().backward()
-        assert model.get_input_embeddings().weight.grad.abs().sum(dim=1).gt(0).all()
+
+
+@pytest.mark.parametrize("build", [build_causal_lm, OPT, build_masked_lm])
+def test_every_token_has_its_embedding_trained(build):
+    model = build(**SHAPE | {"max_length": 13}, seed=0)
+    model(input_ids=torch.arange(13)[None]).logits.square().sum().backward()
+    assert model.get_input_embeddings().weight.grad.abs().sum(dim=1).gt(0).all()
+
+
+def test_embeddings_and_feed_forward_have_the_widths_asked_for():
+    opt, llama = OPT(**SHAPE, seed=0), build_causal_lm(**SHAPE, seed=0, feed_forward_size=20)
+    assert opt.get_input_embeddings().weight.shape == (13, 12)
+    assert opt.model.decoder.layers[0].fc1.weight.shape == (20, 16)
+    assert llama.model.layers[0].mlp.up_proj.weight.shape == (20, 16)
+    assert ROBERTA(**SHAPE, seed=0).roberta.encoder.layer[0].intermediate.dense.weight.shape == (20, 16)
+    assert build_causal_lm(**SHAPE, seed=0, architecture="opt").model.decoder.layers[0].fc1.weight.shape == (64, 16)
+
+
+def test_roberta_has_a_position_for_every_token_of_its_longest_text():
+    model = ROBERTA(**SHAPE, seed=0)
+    assert model(input_ids=torch.zeros(1, 12, dtype=torch.long)).logits.shape == (1, 12, 13)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        model(input_ids=torch.zeros(1, 13, dtype=torch.long))
 
 
 def test_dropout_is_on_in_training_only():

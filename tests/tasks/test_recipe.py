@@ -205,6 +205,12 @@ def test_state_energies_read_layers_that_there_are(tmp_path):
     )
 
 
+def test_state_energies_cannot_read_projected_states(tmp_path):
+    lm = {"train": TRANSFORMER | {"vocab_size": 300, "architecture": "opt", "embedding_size": 8}}
+    states = recipe()["energies"]["energy"] | {"layers": [1]}
+    assert "expected 0 (embeddings) to 0" in mistake(tmp_path, lm=lm, energies={"a": states})
+
+
 def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):
     assert "no mask token" in mistake(tmp_path, masked_lm=TRANSFORMER)
 

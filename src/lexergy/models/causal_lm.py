@@ -112,6 +112,12 @@ class CausalLM:
         return self.model.config.get_text_config().num_hidden_layers
 
     @property
+    def last_state_layer(self) -> int:
+        """The last layer whose states are `hidden_size` wide: OPT may project its last to its embeddings' width."""
+        width = getattr(self.model.config.get_text_config(), "word_embed_proj_dim", self.hidden_size)
+        return self.num_layers if width == self.hidden_size else self.num_layers - 1
+
+    @property
     def max_length(self) -> int | None:
         """The most tokens the model reads, its start token apart."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
@@ -173,7 +179,7 @@ class CausalLM:
             if value < 1:
                 raise LexergyError(f"`{name}` is {value}; expected at least 1.")
         if features is not None:
-            features.check(self.num_layers)
+            features.check(self.last_state_layer)
         streams = list(range(len(prefix_tokens)) if prefix_ids is None else prefix_ids)
         prefixes = max(1, rows_per_batch // num_samples)
         groups = []
@@ -230,7 +236,7 @@ class CausalLM:
     @torch.inference_mode()
     def state_features(self, tokens: Tensor, *, prefix_length: int, features: StateFeatures) -> Tensor:
         """What the sampler would have handed on, had it drawn the continuations of rows (B, L): (B, F)."""
-        features.check(self.num_layers)
+        features.check(self.last_state_layer)
         tokens = self._check_rows(tokens, prefix_length)
         pool = self._pool(tokens, prefix_length, features)
         return pool.pooled(torch.full((len(tokens),), tokens.shape[1] - prefix_length))

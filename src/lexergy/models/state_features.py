@@ -37,11 +37,12 @@ class StateFeatures:
     def size(self, hidden_size: int) -> int:
         return len(self.layers) * hidden_size + len(STATISTICS)
 
-    def check(self, num_layers: int) -> None:
-        wrong = [layer for layer in self.layers if not 0 <= layer <= num_layers]
+    def check(self, last_layer: int) -> None:
+        wrong = [layer for layer in self.layers if not 0 <= layer <= last_layer]
         if wrong:
             raise LexergyError(
-                f"`layers` is {list(self.layers)}; expected some of 0 .. {num_layers}: the LM has {num_layers} layers."
+                f"`layers` is {list(self.layers)}; expected some of 0 .. {last_layer}, the last layer of the LM "
+                "whose states are of the model's width."
             )
 
     def pick(self, features: Tensor, wider: "StateFeatures") -> Tensor:

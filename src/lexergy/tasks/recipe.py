@@ -361,10 +361,15 @@ def _check_masked_lm(recipe: Recipe) -> None:
 def _check_layers(recipe: Recipe) -> None:
     states = [energy for energy in recipe.energies.values() if energy.kind == "states"]
     highest = max((layer for energy in states for layer in energy.layers), default=0)
-    if recipe.lm.train is not None and highest > recipe.lm.train.num_layers:
+    trained = recipe.lm.train
+    if trained is None:
+        return
+    # The last states of a model with narrower embeddings are projected to their width.
+    last = trained.num_layers - (trained.embedding_size not in (None, trained.hidden_size))
+    if highest > last:
         raise ValueError(
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
-            f"{recipe.lm.train.num_layers}, the last layer of `lm.train`"
+            f"{last}, the last layer of `lm.train`"
         )
 
 

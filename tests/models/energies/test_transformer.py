@@ -13,7 +13,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.energies import Lora, NgramTables, TransformerEnergy, as_energy
 from lexergy.models.energies.text import token_rows
-from lexergy.models.scratch import build_causal_lm
+from lexergy.models.scratch import build_causal_lm, build_masked_lm
 
 TABLES = NgramTables(orders=(2, 3), buckets=64, width=4)
 
@@ -24,6 +24,18 @@ def gpt2(attention: str = "sdpa") -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         return GPT2LMHeadModel(config)
+
+
+def opt() -> PreTrainedModel:
+    """Its embeddings are narrower than the model, and so are its last states."""
+    model = build_causal_lm(**SIZES, seed=1, architecture="opt", embedding_size=12)
+    for weight in model.parameters():
+        weight.data.mul_(15 if weight.ndim == 2 else 1)  # a law that depends on the tokens, as after training
+    return model
+
+
+def roberta() -> PreTrainedModel:
+    return build_masked_lm(**SIZES, seed=2, architecture="roberta", pad_token=256)
 
 
 def hidden_states(energy: TransformerEnergy, prefix: Tensor, continuations: Tensor) -> Tensor:
@@ -60,6 +72,21 @@ def test_bit_from_a_masked_lm_sees_all_tokens(masked_lm_folder: Path) -> None:
     assert sees_later(TransformerEnergy.from_masked_lm(masked_lm_folder).eval())
 
 
+@pytest.mark.parametrize("tables", [None, TABLES])
+def test_unit_from_an_opt_and_bit_from_a_roberta(tmp_path: Path, tables: NgramTables | None) -> None:
+    unit = wake(TransformerEnergy.from_causal_lm(opt(), ngram_tables=tables))
+    bit = wake(TransformerEnergy.from_masked_lm(roberta(), ngram_tables=tables))
+    assert not sees_later(unit)
+    assert sees_later(bit)
+    prefix, continuations = random_tokens(2, 3), random_tokens(2, 2, 4)
+    for energy in (unit, bit):
+        energy.save_pretrained(tmp_path)
+        with torch.no_grad():
+            scores = energy.score(prefix, continuations)
+            assert torch.equal(TransformerEnergy.from_pretrained(tmp_path).score(prefix, continuations), scores)
+        assert scores.std() > 0.01
+
+
 def test_bit_without_mask_runs_in_mixed_precision(lm: CausalLM) -> None:
     energy = wake(TransformerEnergy.from_causal_lm(lm, causal=False))
     prefix, continuations = random_tokens(2, 3), random_tokens(2, 2, 4)
@@ -86,12 +113,12 @@ def test_energy_is_the_head_on_the_mean_over_exactly_the_pooled_positions(
 
 @pytest.mark.parametrize("pooling", ["continuation", "sequence"])
 @pytest.mark.parametrize("tables", [None, TABLES])
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "lora"])
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "opt", "lora"])
 @pytest.mark.parametrize("prefix_length", [1, 7])
 def test_sharing_the_prefix_equals_whole_sequences(
     lm: CausalLM, kind: str, tables: NgramTables | None, pooling: str, prefix_length: int
 ) -> None:
-    source = gpt2() if kind == "gpt2" else lm
+    source = {"gpt2": gpt2, "opt": opt}.get(kind, lambda: lm)()
     lora = Lora(rank=2) if kind == "lora" else None
     energy = wake(
         TransformerEnergy.from_causal_lm(source, lora=lora, ngram_tables=tables, pooling=pooling)  # type: ignore[arg-type]

@@ -69,6 +69,12 @@ def empty_backbone(config: dict[str, Any]) -> PreTrainedModel:
         return _body(AutoModel.from_config(AutoConfig.for_model(values.pop("model_type"), **values)))
 
 
+def state_width(backbone: PreTrainedModel) -> int:
+    """The width of a backbone's last states: OPT may project them to that of its embeddings."""
+    config = backbone.config.get_text_config()
+    return getattr(config, "word_embed_proj_dim", None) or config.hidden_size
+
+
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     try:
         return AutoTokenizer.from_pretrained(folder)

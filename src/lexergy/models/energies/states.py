@@ -56,7 +56,7 @@ class StatesEnergy(EnergyModel):
         seed: int = 0,
     ) -> Self:
         """A head on the given layers of this LM (0 = embeddings, `lm.num_layers` = last)."""
-        StateFeatures(tuple(layers)).check(lm.num_layers)
+        StateFeatures(tuple(layers)).check(lm.last_state_layer)
         config = StatesEnergyConfig(
             layers=list(layers),
             hidden_size=lm.hidden_size,

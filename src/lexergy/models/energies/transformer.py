@@ -24,6 +24,7 @@ from lexergy.models.energies.backbones import (
     located,
     masked_backbone,
     portable,
+    state_width,
 )
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.energies.lora import Lora, add_lora, is_adapter
@@ -76,14 +77,13 @@ class TransformerEnergy(EnergyModel):
             raise LexergyError(f"`pooling` is {config.pooling!r}; expected 'continuation' or 'sequence'.")
         self.backbone = backbone if backbone is not None else empty_backbone(config.backbone or {})
         width = _embedding(self.backbone).embedding_dim
-        hidden_size = self.backbone.config.get_text_config().hidden_size
         tables = None if config.ngram_tables is None else NgramTables(**config.ngram_tables)
         with initialised_from(seed):
             if config.lora is not None:
                 add_lora(self.backbone, Lora(**config.lora))
             self.ngrams = None if tables is None else NgramEmbedding(tables)
             self.ngram_input = None if tables is None else nn.Linear(tables.size, width, bias=False)
-            self.head = nn.Linear(hidden_size + (0 if tables is None else tables.size), 1)
+            self.head = nn.Linear(state_width(self.backbone) + (0 if tables is None else tables.size), 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         if self.ngram_input is not None:

@@ -38,7 +38,7 @@ def mistake(tmp_path, **changes) -> str:
     return message.removeprefix(f"{path}: ")
 
 
-@pytest.mark.parametrize("path", ["quickstart", *sorted((ROOT / "recipes").glob("*.yaml"))], ids=str)
+@pytest.mark.parametrize("path", [*packaged_recipes(), *sorted((ROOT / "recipes").glob("*.yaml"))], ids=str)
 def test_the_recipes_that_come_along_are_valid(path):
     loaded = load_recipe(path)
     assert loaded.name == Path(path).stem

@@ -94,7 +94,7 @@ def _without_special_tokens(lm: CausalLM) -> CausalLM:
 def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows."""
     recipe = _trained_lm(context)
-    model = build_causal_lm(len(context.tokenizer), **_sizes(recipe), seed=seed)
+    model = build_causal_lm(len(context.tokenizer), **sizes_of(recipe), seed=seed)
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
@@ -112,7 +112,7 @@ def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     vocab_size = len(context.tokenizer)
     mask_token = context.tokenizer.mask_token_id
     pad_token = context.tokenizer.pad_token_id
-    model = build_masked_lm(vocab_size, **_sizes(recipe), seed=seed, mask_token=mask_token, pad_token=pad_token)
+    model = build_masked_lm(vocab_size, **sizes_of(recipe), seed=seed, mask_token=mask_token, pad_token=pad_token)
     streams = token_streams(context)
     objective = MaskedLanguageModelling(
         streams["train"],
@@ -142,7 +142,8 @@ def _trained_lm(context: RunContext) -> TrainedLMRecipe:
     return context.recipe.lm.train
 
 
-def _sizes(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
+def sizes_of(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
+    """The arguments that build a transformer as the recipe asks for, but for vocabulary and seed."""
     return recipe.model_dump(exclude={"training", "vocab_size"})
 
 

@@ -33,22 +33,13 @@ BASE = "base"
 def train_baseline(context: RunContext, name: str, folder: Path, seed: int) -> dict[str, Any]:
     """Train one baseline on the LM's own training text by exact maximum likelihood."""
     recipe = context.recipe.baselines[name]
-    model = make_baseline(context, recipe, seed)
+    length = block_length(context.recipe, recipe)
+    model = make_baseline(recipe, context.lm.model, length, seed)
     streams = token_streams(context)
-    objective = LanguageModelling(streams["train"], streams["validation"], block_length(context.recipe, recipe))
+    objective = LanguageModelling(streams["train"], streams["validation"], length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label=name)
     save_lm(model.residual if isinstance(model, ProductLM) else model, folder)
     return {"parameters": num_parameters(model), **training_facts(result)}
-
-
-def make_baseline(context: RunContext, recipe: BaselineRecipe, seed: int) -> PreTrainedModel | NgramLM | ProductLM:
-    """The baseline before its training."""
-    if isinstance(recipe, BalmRecipe):
-        model = _untrained(context, recipe, recipe.max_length, seed)
-        return _with_tables(model, recipe, seed)
-    # Copies: the run's own LM must stay where and as it is, wherever training moves its model.
-    residual = _with_tables(_residual(context, recipe, seed), recipe, seed)
-    return ProductLM(copy.deepcopy(context.lm.model), residual)
 
 
 def block_length(recipe: Recipe, baseline: BaselineRecipe) -> int:
@@ -59,19 +50,29 @@ def block_length(recipe: Recipe, baseline: BaselineRecipe) -> int:
     return recipe.lm.train.max_length
 
 
-def _residual(context: RunContext, recipe: RalmRecipe, seed: int) -> PreTrainedModel:
-    lm = context.lm.model
+def make_baseline(
+    recipe: BaselineRecipe, lm: PreTrainedModel, length: int, seed: int
+) -> PreTrainedModel | NgramLM | ProductLM:
+    """The baseline before its training. It holds a copy of the LM: training may move it to another device."""
+    if isinstance(recipe, BalmRecipe):
+        return _with_tables(_untrained(recipe, lm, length, seed), recipe, seed)
+    residual = _with_tables(_residual(recipe, lm, length, seed), recipe, seed)
+    return ProductLM(copy.deepcopy(lm), residual)
+
+
+def _residual(recipe: RalmRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
     if recipe.origin == "lm":
         return copy.deepcopy(lm).requires_grad_(True)
     if recipe.shape is not None:
-        return _untrained(context, recipe.shape, block_length(context.recipe, recipe), seed)
+        return _untrained(recipe.shape, lm, length, seed)
     with initialised_from(seed):
         return AutoModelForCausalLM.from_config(lm.config)
 
 
-def _untrained(context: RunContext, shape: CausalShapeRecipe, max_length: int, seed: int) -> PreTrainedModel:
+def _untrained(shape: CausalShapeRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
+    """Over the tokens of the LM."""
     sizes = shape.model_dump(include=set(CausalShapeRecipe.model_fields))
-    return build_causal_lm(context.lm.vocab_size, **sizes, max_length=max_length, seed=seed)
+    return build_causal_lm(lm.get_output_embeddings().weight.shape[0], **sizes, max_length=length, seed=seed)
 
 
 def _with_tables(model: PreTrainedModel, recipe: BaselineRecipe, seed: int) -> PreTrainedModel | NgramLM:

@@ -13,9 +13,9 @@ from lexergy.errors import LexergyError
 
 
 def packaged_recipes() -> dict[str, Path]:
-    """The recipes that come with the package, by name."""
+    """The recipes that come with the package, by name, as `quickstart` or `paper/cc-news-12-layers`."""
     folder = Path(str(files("lexergy"))) / "recipes"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
 
 
 def read_yaml(path: Path) -> dict:

@@ -111,7 +111,11 @@ def test_baselines_and_sums_are_counted(corpus):
     recipe = Recipe.model_validate(
         tiny_recipe(
             corpus,
-            energies=ENERGIES | {"both": {"kind": "sum", "of": ["unit", "bit"]}},
+            energies=ENERGIES
+            | {
+                "both": {"kind": "sum", "of": ["unit", "bit"]},
+                "again": {"kind": "refreshed", "of": "bit", "training": TRAINING},
+            },
             baselines={
                 "ralm": {"kind": "ralm", "training": TRAINING},
                 "balm": {"kind": "balm", **TRANSFORMER, "ngram_tables": {"orders": [2], "buckets": 64, "width": 4}},
@@ -120,6 +124,7 @@ def test_baselines_and_sums_are_counted(corpus):
     )
     counts = count_parameters(recipe)
     assert counts["both"] == counts["unit"] + counts["bit"]
+    assert counts["again"] == counts["bit"]
     assert counts["ralm"] == counts["lm"]
     # Tables, and two matrices that read them: to the embeddings and to the last states.
     assert counts["balm"] == counts["lm"] + 64 * 4 + 2 * 4 * 16

@@ -91,7 +91,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
             {"energies": {"e": {"layers": [1]}}},
-            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder, sum.",
+            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder, refreshed, sum.",
         ),
         ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
         (

@@ -20,6 +20,7 @@ from lexergy.tasks.recipe import (
     EncoderEnergyRecipe,
     EnergyRecipe,
     Recipe,
+    RefreshedEnergyRecipe,
     StatesEnergyRecipe,
     SumEnergyRecipe,
     TransformerEnergyRecipe,
@@ -60,6 +61,8 @@ def _lm(recipe: Recipe) -> PreTrainedModel:
 def _energy_parameters(recipe: Recipe, energy: EnergyRecipe, lm: PreTrainedModel) -> int:
     if isinstance(energy, SumEnergyRecipe):
         return sum(_energy_parameters(recipe, recipe.energies[name], lm) for name in energy.of)
+    if isinstance(energy, RefreshedEnergyRecipe):
+        return _energy_parameters(recipe, recipe.energies[energy.of], lm)
     if isinstance(energy, StatesEnergyRecipe):
         head = StatesEnergy.for_lm(CausalLM(lm), energy.layers, hidden_units=energy.hidden_units)
         return num_parameters(head)

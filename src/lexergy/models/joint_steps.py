@@ -127,12 +127,14 @@ def next_tokens(
     seed: int,
     rows_per_batch: int,
     progress: bool,
+    given: int = 0,
 ) -> NextTokens:
     """P(x_t | x_<t) over the LM's likeliest tokens, App. A.1, Deng et al. 2020.
 
     For each candidate v the numerator of Eq. 5, P_LM(v) E[exp(-E(x_<t, v, x'))], is estimated from LM
     completions up to `horizon` tokens after the prompt, v included. Both laws are renormalised over all
-    candidates (the paper: over the ten shown), so that the two columns can be compared.
+    candidates (the paper: over the ten shown), so that the two columns can be compared. The last `given` tokens
+    of the prompt are, to the energy, the beginning of the continuation.
     """
     for name, value in (
         ("candidates", candidates),
@@ -142,21 +144,27 @@ def next_tokens(
     ):
         if value < 1:
             raise LexergyError(f"`{name}` is {value}; expected at least 1.")
-    prefix = prompt_tokens(joint.lm, prompt)  # (1, P)
-    law = joint.lm.next_log_prob(prefix)[0]  # (V,)
+    context = prompt_tokens(joint.lm, prompt)  # (1, P + G)
+    if not 0 <= given < context.shape[1]:
+        raise LexergyError(
+            f"`given` is {given} for a prompt of {context.shape[1]} tokens; expected 0 to {context.shape[1] - 1}; "
+            "leave it out if the continuation begins with the next token."
+        )
+    law = joint.lm.next_log_prob(context)[0]  # (V,)
     allowed = int(law.isfinite().sum())
     base_log_prob, tokens = law.topk(min(candidates, allowed))  # (M,), (M,)
-    prefixes, given = prefix.expand(len(tokens), -1), tokens[:, None]  # (M, P), (M, 1)
+    prefix, before = context.split([context.shape[1] - given, given], dim=1)  # (1, P), (1, G)
+    begun = torch.cat([before.expand(len(tokens), -1), tokens[:, None]], dim=1)  # (M, G + 1)
     if horizon == 1:
-        weights = -joint.score_next(prefix, prefix[:, :0], tokens)[0, :, None].double().cpu()  # (M, 1)
+        weights = -joint.score_next(prefix, before, tokens)[0, :, None].double().cpu()  # (M, 1)
     else:
         weights = joint.log_weights(
-            prefixes,
-            length=horizon,
+            prefix.expand(len(tokens), -1),
+            length=given + horizon,
             num_samples=num_samples,
             seed=seed,
             prefix_ids=tokens.tolist(),
-            given=given,
+            given=begun,
             rows_per_batch=rows_per_batch,
             progress=progress,
         )  # (M, n)

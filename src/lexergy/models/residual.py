@@ -304,8 +304,12 @@ class ResidualEBM:
         *,
         rows_per_batch: int = 256,
         progress: bool = False,
+        given: int = 0,
     ) -> NextTokens:
-        """The joint model's next-token probabilities beside the LM's (App. A.1)."""
+        """The joint model's next-token probabilities beside the LM's (App. A.1).
+
+        The last `given` tokens of the prompt count as the beginning of the continuation that the energy judges.
+        """
         return next_tokens(
             self,
             prompt,
@@ -316,6 +320,7 @@ class ResidualEBM:
             seed=seed,
             rows_per_batch=rows_per_batch,
             progress=progress,
+            given=given,
         )
 
 

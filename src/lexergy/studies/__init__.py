@@ -1,0 +1,11 @@
+"""The papers' tables and figures, each a short file: what it measures, and what the paper found."""
+
+CATALOGUE = {
+    "table-1": "perplexity of base LM, RALM, BALM and joint models",
+    "figure-1": "perplexity gain by position with both bounds, exact at the last",
+    "figure-2-left": "bounds on the perplexity against the number of samples",
+    "figure-2-right": "unique n-grams in the text of people, joint model and base LM",
+    "figure-3": "log-probabilities of people's text and of a model's own samples",
+    "table-3": "next-token probabilities where the LM repeats a word",
+    "tables-5-6": "continuations of the lowest and the highest energy beside people's",
+}

@@ -18,7 +18,7 @@ from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_y
 from lexergy.training.config import TrainingConfig
 
 RESERVED_FOLDERS = frozenset(
-    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "baselines", "samples", "report"}
+    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "baselines", "samples", "report", "studies"}
 )
 
 PositiveInt = Annotated[int, Field(ge=1)]

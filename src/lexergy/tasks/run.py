@@ -32,7 +32,7 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
     """
     folder = Path(folder)
     with locked(folder):
-        runner = StageRunner(folder, recipe.seed, _announce if progress else _say_nothing)
+        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
         _Run(recipe, folder, runner, progress).all_stages()
         record = {
             "recipe": recipe.plain(),
@@ -44,11 +44,13 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
         return load_run(folder)
 
 
-def _announce(text: str) -> None:
+def announce(text: str) -> None:
+    """Say on stderr which stage begins."""
     print(f"stage {text}", file=sys.stderr, flush=True)
 
 
-def _say_nothing(text: str) -> None:
+def say_nothing(text: str) -> None:
+    """For callers that want no progress."""
     return None
 
 

@@ -1,0 +1,130 @@
+"""A study as Markdown, its tables as CSV, its picture as PNG."""
+
+import csv
+import io
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from lexergy.data.files import atomic_write_bytes, atomic_write_text
+from lexergy.report.panels import draw_panels
+from lexergy.report.plots import format_seconds
+from lexergy.studies.findings import Finding
+from lexergy.studies.study import Cell, StudyResult, Table
+
+PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
+
+
+class StudyFiles(NamedTuple):
+    page: Path
+    picture: Path
+    tables: tuple[Path, ...]
+
+
+def write_study(result: StudyResult, folder: str | Path, command: str) -> StudyFiles:
+    """Write `<study>.md`, `<study>.png` and a CSV per table; the same result gives the same bytes."""
+    folder, name = Path(folder), result.study.name
+    tables = result.conclusion.tables
+    # The first table is the study's own; further ones say which they are.
+    names = [name, *(f"{name}-{_slug(table.name)}" for table in tables[1:])]
+    files = StudyFiles(
+        page=folder / f"{name}.md",
+        picture=folder / f"{name}.png",
+        tables=tuple(folder / f"{one}.csv" for one in names),
+    )
+    for path, table in zip(files.tables, tables, strict=True):
+        atomic_write_text(path, table_csv(table))
+    atomic_write_bytes(files.picture, draw_panels(result.conclusion.panels))
+    atomic_write_text(files.page, study_markdown(result, files, command))
+    return files
+
+
+def study_markdown(result: StudyResult, files: StudyFiles, command: str) -> str:
+    study = result.study
+    parts = [
+        f"# {study.title}",
+        f"{study.part} of {PAPER}.",
+        study.method,
+        _circumstances(result, command),
+        "## Findings of the paper",
+        "\n".join(f"- **{finding.verdict}**: {describe(finding)}" for finding in result.conclusion.findings),
+    ]
+    for table, path in zip(result.conclusion.tables, files.tables, strict=True):
+        parts += [
+            f"## {table.name[:1].upper()}{table.name[1:]}",
+            table_markdown(table),
+            f"([{path.name}]({path.name}))",
+        ]
+    parts.append(f"![{study.title}]({files.picture.name})")
+    return "\n\n".join(parts) + "\n"
+
+
+def table_markdown(table: Table) -> str:
+    text_columns = {place for row in table.rows for place, cell in enumerate(row) if isinstance(cell, str) and cell}
+    rule = ["---" if place in text_columns else "---:" for place in range(len(table.columns))]
+    rows = [table.columns, rule, *([_cell(cell) for cell in row] for row in table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def table_csv(table: Table) -> str:
+    """All digits, so that the numbers can be used further; nothing where there is no number."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow([column.strip() for column in table.columns])
+    writer.writerows(table.rows)
+    return output.getvalue()
+
+
+def describe(finding: Finding) -> str:
+    """The finding, the number that tests it and its interval, as sentences."""
+    estimate, quantity = finding.estimate, finding.quantity[:1].upper() + finding.quantity[1:]
+    interval = f"{number(estimate.value)} (95 % interval {number(estimate.low)} to {number(estimate.high)})"
+    return f"{finding.sentence} {quantity}: {interval}."
+
+
+def number(value: float) -> str:
+    """Four significant digits; a dash where there is no number."""
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
+
+
+def _circumstances(result: StudyResult, command: str) -> str:
+    settings = ", ".join(f"{name} {value}" for name, value in result.settings.items() if value is not None)
+    lines = [
+        f"- Command: `{command}`",
+        f"- Size {result.size}, recipe {result.recipe.name}, energy {result.energy}, "
+        f"seeds {', '.join(map(str, result.seeds))}{'; ' if settings else ''}{settings}",
+        f"- Wall time: runs {format_seconds(result.run_seconds)}, "
+        f"this study's measurement {format_seconds(result.measurement_seconds)}",
+        f"- Intervals are of 95 %: {_interval_kind(len(result.seeds))}",
+    ]
+    return "\n".join(lines)
+
+
+def _interval_kind(num_seeds: int) -> str:
+    if num_seeds == 1:
+        return "one seed, bootstrap over held-out windows (so they leave out what another training would change)"
+    return f"Student's t over {num_seeds} seeds"
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return number(cell)
+    return " ".join(str(cell).replace("\\", "\\\\").replace("|", "\\|").split())
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def command_line(name: str, options: dict[str, str | None]) -> str:
+    """The command that makes this study again; options that were not given are left out."""
+    given = [part for option, value in options.items() if value is not None for part in (option, shlex.quote(value))]
+    return " ".join(["lexergy reproduce", name, *given])

@@ -1,0 +1,237 @@
+"""What a study is, and how its numbers come about: runs brought up to date, then the study's own rows.
+
+runs/reproduce/table-1-cpu-seed0/           a run like any other, shared by the studies
+    studies/figure-1-bit/rows/              one Parquet shard per few windows, then stage.json
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lexergy.data.shards import ShardStore
+from lexergy.data.windows import Windows
+from lexergy.errors import LexergyError
+from lexergy.models.residual import ResidualEBM
+from lexergy.progress import progress_bar
+from lexergy.studies import CATALOGUE
+from lexergy.studies.findings import Finding
+from lexergy.studies.picture import Panel
+from lexergy.tasks.columns import from_column
+from lexergy.tasks.context import RunContext
+from lexergy.tasks.recipe import Recipe, load_recipe
+from lexergy.tasks.results import RunResult
+from lexergy.tasks.run import announce, run, say_nothing
+from lexergy.tasks.stages import PARTIAL, StageRunner, locked, read_json, read_stage
+
+RUNS = Path("runs/reproduce")
+STUDIES_FOLDER = "studies"
+ROWS_FOLDER = "rows"
+WINDOWS_PER_SHARD = 8
+
+Settings = Mapping[str, int | None]
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: a joint model on held-out windows."""
+
+    joint: ResidualEBM
+    windows: Windows
+    settings: Settings
+    seed: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Rows of numbers for held-out windows; those of some windows (ids) depend on no others."""
+
+    name: str
+    rows: Callable[[Subject, range], pa.Table]
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a study runs on: a recipe (by name, or a file), which of its energies, and how much of everything."""
+
+    recipe: str
+    energy: str = "bit"
+    settings: Settings = field(default_factory=dict)
+
+
+class Evidence(NamedTuple):
+    """What one seed gave."""
+
+    run: RunResult
+    energy: str
+    rows: pa.Table | None  # of the study's measurement, where it has one
+
+    def array(self, column: str) -> np.ndarray:
+        """A column of numbers, one row per window."""
+        assert self.rows is not None
+        return from_column(self.rows.column(column))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers with the paper's beside them; the name tells a study's tables apart."""
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A study's tables and picture, and which findings of the paper hold."""
+
+    tables: tuple[Table, ...]
+    panels: tuple[Panel, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A table or figure of a paper."""
+
+    name: str
+    title: str
+    part: str  # of the paper
+    method: str  # how the numbers are made, and where that departs from the paper
+    sizes: Mapping[str, Size]
+    conclude: Callable[[Sequence[Evidence]], Conclusion]
+    measurement: Measurement | None = None
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study that was carried out."""
+
+    study: Study
+    size: str
+    recipe: Recipe
+    energy: str
+    settings: Settings
+    seeds: tuple[int, ...]
+    run_seconds: float
+    measurement_seconds: float
+    conclusion: Conclusion
+
+
+def load_study(name: str) -> Study:
+    """A study by its name."""
+    if name not in CATALOGUE:
+        raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")
+    return import_module(f"lexergy.studies.{name.replace('-', '_')}").STUDY
+
+
+def reproduce(
+    study: Study,
+    *,
+    size: str = "cpu",
+    seeds: Sequence[int] = (0,),
+    recipe: str | Path | None = None,
+    energy: str | None = None,
+    runs: str | Path = RUNS,
+    progress: bool = True,
+) -> StudyResult:
+    """Carry out a study: for each seed the run of its recipe and its own measurement, then its conclusion.
+
+    What is finished is only read, and what was killed goes on. `recipe` and `energy` replace those of the size.
+    """
+    chosen = _size(study, size)
+    loaded = load_recipe(chosen.recipe if recipe is None else recipe)
+    energy = _energy(loaded, chosen.energy if energy is None else energy)
+    evidence, run_seconds, measurement_seconds = [], 0.0, 0.0
+    for seed in seeds:
+        seeded = loaded.model_copy(update={"seed": seed})
+        result = run(seeded, Path(runs) / f"{loaded.name}-seed{seed}", progress=progress)
+        run_seconds += sum(result.seconds.values())
+        rows = None
+        if study.measurement is not None:
+            rows, seconds = measure(study.measurement, result, energy, chosen.settings, progress=progress)
+            measurement_seconds += seconds
+        evidence.append(Evidence(result, energy, rows))
+    return StudyResult(
+        study=study,
+        size=size,
+        recipe=loaded,
+        energy=energy,
+        settings=chosen.settings,
+        seeds=tuple(seeds),
+        run_seconds=run_seconds,
+        measurement_seconds=measurement_seconds,
+        conclusion=study.conclude(evidence),
+    )
+
+
+def measure(
+    measurement: Measurement, result: RunResult, energy: str, settings: Settings, *, progress: bool
+) -> tuple[pa.Table, float]:
+    """A measurement's rows on a finished run, and the seconds that they took when they were made."""
+    folder = result.folder
+    with locked(folder):
+        runner = StageRunner(folder / STUDIES_FOLDER, result.recipe.seed, announce if progress else say_nothing)
+        stage = runner.run(
+            # Each energy's own folder: looking at another one does not throw the first one's rows away.
+            f"{measurement.name}-{energy}",
+            {"energy": energy, **settings},
+            [read_stage(folder / name) for name in ("windows", "lm", energy)],
+            lambda stage_folder, seed: _build(measurement, result, energy, settings, stage_folder, seed, progress),
+        )
+    return _store(stage.folder, stage.key).table(_num_shards(stage.facts["windows"])), stage.seconds
+
+
+def _build(
+    measurement: Measurement,
+    result: RunResult,
+    energy: str,
+    settings: Settings,
+    folder: Path,
+    seed: int,
+    progress: bool,
+) -> dict[str, Any]:
+    context = RunContext(result.recipe, result.folder, progress)
+    windows = context.windows["test"]
+    wanted = settings["windows"]
+    if wanted is not None and wanted < len(windows):
+        windows = windows.sample(wanted, seed)
+    subject = Subject(ResidualEBM(context.lm, context.energy(energy)), windows, settings, seed)
+    store = _store(folder, read_json(folder / PARTIAL)["key"])
+    missing = store.missing(_num_shards(len(windows)))
+    done = _num_shards(len(windows)) - len(missing)
+    with progress_bar(measurement.name, done + len(missing), progress, completed=done) as bar:
+        for shard in missing:
+            first = shard * WINDOWS_PER_SHARD
+            ids = range(first, min(first + WINDOWS_PER_SHARD, len(windows)))
+            store.write(shard, measurement.rows(subject, ids))
+            bar.advance()
+    return {"windows": len(windows)}
+
+
+def _store(folder: Path, key: str) -> ShardStore:
+    return ShardStore(folder / ROWS_FOLDER, {"key": key})
+
+
+def _num_shards(num_windows: int) -> int:
+    return -(-num_windows // WINDOWS_PER_SHARD)
+
+
+def _size(study: Study, size: str) -> Size:
+    if size not in study.sizes:
+        raise LexergyError(f"`size` is {size}; expected one of {', '.join(study.sizes)}.")
+    return study.sizes[size]
+
+
+def _energy(recipe: Recipe, name: str) -> str:
+    if name not in recipe.energies:
+        raise LexergyError(
+            f"the recipe {recipe.name} has no energy `{name}`; expected one of {', '.join(recipe.energies)}; "
+            "say which with `--energy`."
+        )
+    return name

@@ -1,6 +1,7 @@
 """Figure 1: what the joint model gains at each position of the continuation."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,63 +9,85 @@ import torch
 
 from lexergy.studies.findings import above, agrees, mean, std_error
 from lexergy.studies.picture import Panel, Series
-from lexergy.studies.study import Conclusion, Evidence, Measurement, Size, Study, Subject, Table
+from lexergy.studies.study import Cell, Conclusion, Evidence, Measurement, Size, Study, Subject, Table
 from lexergy.tasks.columns import to_column
 
 PRECISION = 0.01  # nats: how narrow the interval must be before "agrees" means anything
 NATS = "nats per token"
 
 
+class Steps(NamedTuple):
+    """log P(x_t | x_<t) of people's text: the LM's, bounds on the joint model's, and its exact last one."""
+
+    base: np.ndarray  # (N, C)
+    lower: np.ndarray  # (N, C)
+    upper: np.ndarray  # (N, C)
+    last_exact: np.ndarray  # (N,)
+
+    @property
+    def middle(self) -> np.ndarray:  # (N, C)
+        """The middle of both bounds of log Z is the jackknife estimate n T_n - (n - 1) T_{n-1}."""
+        return (self.lower + self.upper) / 2
+
+    @property
+    def gap(self) -> np.ndarray:  # (N, C)
+        return self.upper - self.lower
+
+    @property
+    def last_error(self) -> np.ndarray:  # (N,)
+        return self.middle[:, -1] - self.last_exact
+
+    @property
+    def last_gain(self) -> np.ndarray:  # (N,)
+        return self.last_exact - self.base[:, -1]
+
+
 def _rows(subject: Subject, ids: range) -> pa.Table:
-    windows, num_samples = subject.windows, subject.settings["samples"]
-    assert num_samples is not None
+    windows = subject.windows
     # Window by window, each with its own seed: the random numbers of a window depend on no other.
     steps = [
         subject.joint.step_probabilities(
             windows.tokens[window : window + 1],
             windows.prefix_length,
-            num_samples=num_samples,
+            num_samples=subject.settings["samples"],
             seed=subject.seed + window,
         )
         for window in ids
     ]
-    names = ("base", "lower", "upper", "last_exact")  # (1, C), (1, C), (1, C), (1,) each
-    return pa.table({name: to_column(torch.cat([getattr(step, name) for step in steps]).numpy()) for name in names})
+    columns = {name: torch.cat([getattr(step, name) for step in steps]) for name in Steps._fields}
+    return pa.table({name: to_column(values.numpy()) for name, values in columns.items()})
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    base, lower, upper, exact = (
-        [one.array(name) for one in evidence] for name in ("base", "lower", "upper", "last_exact")
-    )  # per run (N, C), (N, C), (N, C), (N,)
-    # The middle of the two bounds of log Z is the jackknife estimate n T_n - (n - 1) T_{n-1}.
-    middle = [(low + high) / 2 for low, high in zip(lower, upper, strict=True)]
-    gain = [joint - lm for joint, lm in zip(middle, base, strict=True)]  # (N, C)
-    gap = [high - low for low, high in zip(lower, upper, strict=True)]  # (N, C)
-    error = [joint[:, -1] - true for joint, true in zip(middle, exact, strict=True)]  # (N,)
+    runs = [Steps(*(one.array(name) for name in Steps._fields)) for one in evidence]
+    pooled = Steps(*(np.concatenate(parts) for parts in zip(*runs, strict=True)))
+    # Perplexity of the joint model over the base LM's, at each position (C,), and exactly at the last.
+    optimistic, pessimistic = (np.exp((pooled.base - joint).mean(0)) for joint in (pooled.upper, pooled.lower))
+    exact = float(np.exp(-pooled.last_gain.mean()))
     return Conclusion(
-        tables=(_by_position(base, lower, upper, exact), _at_the_last(base, middle, exact, gap, error)),
-        panels=(_panel(base, lower, upper, exact),),
+        tables=(_by_position(optimistic, pessimistic, exact), _at_the_last(runs)),
+        panels=(_panel(optimistic, pessimistic, exact),),
         findings=(
             agrees(
                 "At the last position the estimate from samples agrees with the exact value.",
                 f"estimate - exact, {NATS}",
-                mean(error),
+                mean([run.last_error for run in runs]),
                 PRECISION,
             ),
             above(
-                "The joint model gains at the last position for sure (exact value).",
-                f"exact gain at the last position, {NATS}",
-                mean([true - lm[:, -1] for true, lm in zip(exact, base, strict=True)]),
+                "The joint model outperforms the base LM at the last position for sure (exact value).",
+                f"gain at the last position, {NATS}",
+                mean([run.last_gain for run in runs]),
             ),
             above(
                 "The bounds get tighter to the right.",
                 f"gap of the bounds, first half - second half, {NATS}",
-                mean([_first_less_second_half(values) for values in gap]),
+                mean([_first_less_second_half(run.gap) for run in runs]),
             ),
             above(
                 "The gain gets smaller to the right.",
                 f"gain, first half - second half, {NATS}",
-                mean([_first_less_second_half(values) for values in gain]),
+                mean([_first_less_second_half(run.middle - run.base) for run in runs]),
             ),
         ),
     )
@@ -75,40 +98,23 @@ def _first_less_second_half(values: np.ndarray) -> np.ndarray:  # (N, C) -> (N,)
     return values[:, :half].mean(1) - values[:, -half:].mean(1)
 
 
-def _ratio(base: Sequence[np.ndarray], joint: Sequence[np.ndarray]) -> np.ndarray:  # (N, ...) -> (...)
-    """Perplexity of the joint model over the base LM's, at each position."""
-    return np.exp((np.concatenate(base) - np.concatenate(joint)).mean(0))
-
-
-def _by_position(base, lower, upper, exact) -> Table:  # type: ignore[no-untyped-def]
-    optimistic, pessimistic = _ratio(base, upper), _ratio(base, lower)  # (C,)
-    last = float(_ratio([lm[:, -1] for lm in base], exact))
-    length = len(optimistic)
-    rows = [
-        (place + 1, float(optimistic[place]), float(pessimistic[place]), last if place == length - 1 else None)
-        for place in range(length)
-    ]
+def _by_position(optimistic: np.ndarray, pessimistic: np.ndarray, exact: float) -> Table:
+    places = zip(optimistic.tolist(), pessimistic.tolist(), strict=True)
+    rows: list[tuple[Cell, ...]] = [(place, *ratios, None) for place, ratios in enumerate(places, start=1)]
+    rows[-1] = (*rows[-1][:-1], exact)
     columns = ("position", "ratio, optimistic", "ratio, pessimistic", "ratio, exact")
-    return Table("by position", columns, list(rows))
+    return Table("joint / base perplexity by position", columns, rows)
 
 
-def _at_the_last(base, middle, exact, gap, error) -> Table:  # type: ignore[no-untyped-def]
+def _at_the_last(runs: Sequence[Steps]) -> Table:
     """Estimate and exact value of each run, with the standard error of their difference found in two ways."""
-    rows = []
-    for number, (lm, joint, true, width, difference) in enumerate(zip(base, middle, exact, gap, error, strict=True)):
-        # The bounds are one variance of T_n apart: 1/n Var(w) / E[w]^2, to first order.
-        monte_carlo = float(np.sqrt(np.maximum(width[:, -1], 0).sum()) / len(width))
-        rows.append(
-            (
-                number,
-                float(_ratio([lm[:, -1]], [joint[:, -1]])),
-                float(_ratio([lm[:, -1]], [true])),
-                float(difference.mean()),
-                std_error(difference),
-                monte_carlo,
-                len(true),
-            )
-        )
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs):
+        # The bounds are as far apart as the variance of T_n, 1/n Var(w) / E[w]^2, to first order.
+        monte_carlo = float(np.sqrt(np.maximum(run.gap[:, -1], 0).sum()) / len(run.gap))
+        ratios = (np.exp(-(run.middle - run.base)[:, -1].mean()), np.exp(-run.last_gain.mean()))
+        difference = (float(run.last_error.mean()), std_error(run.last_error), monte_carlo)
+        rows.append((number, *map(float, ratios), *difference, len(run.last_error)))
     columns = (
         "run",
         "ratio, from samples",
@@ -121,17 +127,15 @@ def _at_the_last(base, middle, exact, gap, error) -> Table:  # type: ignore[no-u
     return Table("last position", columns, rows)
 
 
-def _panel(base, lower, upper, exact) -> Panel:  # type: ignore[no-untyped-def]
-    optimistic, pessimistic = _ratio(base, upper), _ratio(base, lower)  # (C,)
+def _panel(optimistic: np.ndarray, pessimistic: np.ndarray, exact: float) -> Panel:
     positions = list(range(1, len(optimistic) + 1))
-    last = float(_ratio([lm[:, -1] for lm in base], exact))
-    middle = np.sqrt(optimistic * pessimistic)
+    middle = np.sqrt(optimistic * pessimistic).tolist()
     return Panel(
         xlabel="position in the continuation",
         ylabel="perplexity, joint / base",
         series=(
-            Series("between the bounds", positions, middle.tolist(), optimistic.tolist(), pessimistic.tolist()),
-            Series("exact", positions[-1:], [last], style="points"),
+            Series("between the bounds", positions, middle, optimistic.tolist(), pessimistic.tolist()),
+            Series("exact", positions[-1:], [exact], style="points"),
         ),
         reference=1.0,
     )

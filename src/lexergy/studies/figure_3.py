@@ -1,6 +1,7 @@
 """Figure 3: does a model find people's text as likely as its own?"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import gaussian_kde
@@ -14,16 +15,22 @@ PAPER = {"base LM": 21.64, "joint model": 6.20}
 GRID_POINTS = 200
 
 
+class Scores(NamedTuple):
+    """Log-probabilities under one model, one per prefix (N,)."""
+
+    people: np.ndarray  # of people's text
+    sample: np.ndarray  # of one sample of the model's own
+    own_mean: np.ndarray  # the mean over all such samples, from all candidates of the prefix
+
+
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    scores = {
-        "base LM": [_base_scores(one) for one in evidence],
-        "joint model": [_joint_scores(one) for one in evidence],
-    }
-    differences = {model: [people - own for people, own in runs] for model, runs in scores.items()}  # (N,) per run
+    models = {"base LM": _base_scores, "joint model": _joint_scores}
+    scores = {model: [score(one) for one in evidence] for model, score in models.items()}
+    differences = {model: [run.people - run.own_mean for run in runs] for model, runs in scores.items()}
     rows = []
     for model, runs in scores.items():
         found = mean(differences[model])
-        people, own = (float(np.mean([run[side].mean() for run in runs])) for side in (0, 1))
+        people, _, own = (float(np.mean([values.mean() for values in part])) for part in zip(*runs, strict=True))
         rows.append((model, people, own, found.value, found.low, found.high, PAPER[model]))
     # |mean a| - |mean b| as one mean, so that its interval is that of paired differences.
     closer = [
@@ -45,20 +52,20 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     )
 
 
-def _base_scores(one: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """log P_LM of people's text and of the LM's own, (N,) each."""
-    return one.array("human_log_prob"), one.array("base_log_prob")
+def _base_scores(one: Evidence) -> Scores:
+    """log P_LM."""
+    return Scores(one.array("human_log_prob"), one.array("base_log_prob"), one.array("base_mean_log_prob"))
 
 
-def _joint_scores(one: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """log P_LM - E - log Z of people's text and of the joint model's own, (N,) each."""
+def _joint_scores(one: Evidence) -> Scores:
+    """log P_LM - E - log Z."""
     log_z = (one.array("log_z_lower") + one.array("log_z_upper")) / 2
-    people, own = (one.array(f"{name}_log_prob") - one.array(f"{name}_energy") - log_z for name in ("human", "joint"))
-    return people, own
+    people, sample = (one.array(f"{name}_log_prob") - one.array(f"{name}_energy") for name in ("human", "joint"))
+    return Scores(people - log_z, sample - log_z, one.array("joint_mean_score") - log_z)
 
 
-def _panel(model: str, runs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Panel:
-    people, own = (np.concatenate([run[side] for run in runs]) for side in (0, 1))
+def _panel(model: str, runs: Sequence[Scores]) -> Panel:
+    people, own = (np.concatenate(part) for part in ([run.people for run in runs], [run.sample for run in runs]))
     everything = np.concatenate([people, own])
     grid = np.linspace(everything.min(), everything.max(), GRID_POINTS)
     curves = (("people's text", people), (f"samples of the {model}", own))
@@ -76,9 +83,10 @@ STUDY = Study(
     part="Figure 3 and Section 4.3",
     method=(
         "For each held-out prefix: log P_LM of people's continuation and of a sample of the LM, and log P of people's "
-        "continuation and of a sample of the joint model (resampled from the LM's). Nothing is truncated. log Z of a "
-        "prefix is the middle of its bounds and the same for both texts, so it cancels in the difference. The paper's "
-        "differences are those of 40 tokens of CC-News, printed without a sign."
+        "continuation and of a sample of the joint model (resampled from the LM's). Nothing is truncated. The means "
+        "over a model's own samples are taken over all candidates of a prefix, for the joint model by their weights. "
+        "log Z of a prefix is the middle of its bounds and the same for both texts, so it cancels in the difference. "
+        "The paper's differences are those of 40 tokens of CC-News, printed without a sign."
     ),
     sizes={
         "cpu": Size("table-1-cpu", settings=UNTRUNCATED["cpu"]),

@@ -27,11 +27,9 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
     joint, lm = subject.joint, subject.joint.lm
     windows = subject.windows.select(list(ids))
     prefix, length = windows.prefixes.to(lm.device), windows.continuation_length
-    candidates = subject.settings["candidates"]
-    assert candidates is not None
     samples = lm.sample(
         prefix,
-        num_samples=candidates,
+        num_samples=subject.settings["candidates"],
         max_new_tokens=length,
         top_k=subject.settings["top_k"],
         seed=subject.seed,
@@ -49,6 +47,7 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
         "worst": energies.argmax(1),
     }
     human_energy = joint.score_texts(prefix, windows.continuations.to(lm.device)).double().cpu()  # (B,)
+    weights, scores = torch.softmax(-energies, dim=1), samples.log_prob.cpu() - energies  # (B, n), (B, n)
     columns = {
         "prefix_text": pa.array(lm.decode(prefix)),
         "human_text": pa.array(lm.decode(windows.continuations)),
@@ -56,6 +55,9 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
         "human_energy": to_column(human_energy.numpy()),
         "human_log_prob": to_column(lm.log_prob(windows.tokens, prefix_length=windows.prefix_length).cpu().numpy()),
         "human_rank": to_column((energies < human_energy[:, None]).double().mean(1).numpy()),
+        # What the models' own samples score on average: less noisy than the one that is shown.
+        "base_mean_log_prob": to_column(samples.log_prob.mean(1).cpu().numpy()),
+        "joint_mean_score": to_column((weights * scores).sum(1).numpy()),  # log P_LM - E
         "log_z_lower": to_column(partition.lower_bound(-energies).numpy()),
         "log_z_upper": to_column(partition.upper_bound(-energies).numpy()),
         "ess": to_column(importance.effective_sample_size(-energies).numpy()),

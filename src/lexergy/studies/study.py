@@ -33,7 +33,7 @@ STUDIES_FOLDER = "studies"
 ROWS_FOLDER = "rows"
 WINDOWS_PER_SHARD = 8
 
-Settings = Mapping[str, int | None]
+Settings = Mapping[str, Any]
 Cell = str | int | float | None
 
 
@@ -83,7 +83,7 @@ class Table:
 
     name: str
     columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
+    rows: Sequence[tuple[Cell, ...]]
 
 
 @dataclass(frozen=True)

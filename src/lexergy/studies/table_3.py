@@ -57,14 +57,11 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
 
 def _compare(subject: Subject, tokens: list[int], place: int, seed: int) -> dict[str, Any]:
     """Both laws of the token at `place`; the energy sees as much text as it was trained on."""
-    settings, lm = subject.settings, subject.joint.lm
-    candidates, num_samples = settings["candidates"], settings["samples"]
-    assert candidates is not None
-    assert num_samples is not None
+    lm, candidates = subject.joint.lm, subject.settings["candidates"]
     found = subject.joint.next_token(
         tokens[:place],
         candidates=candidates,
-        num_samples=num_samples,
+        num_samples=subject.settings["samples"],
         horizon=len(tokens) - place,
         top=candidates,
         seed=seed,

@@ -1,0 +1,262 @@
+"""Table 1: the perplexity of every model."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from lexergy.core import partition
+from lexergy.studies.findings import Estimate, Finding, above, mean, over_runs, similar
+from lexergy.studies.picture import Panel, Series
+from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
+from lexergy.tasks.recipe import Recipe
+from lexergy.tasks.results import BaselineResult, EnergyResult
+
+SIMILAR = 0.02  # nats per token, two per cent of the perplexity; the paper's rows are up to 0.01 apart
+NATS = "nats per token"
+BASE = "base LM"
+# Parameters, then perplexity or optimistic-pessimistic: CC-News validation and test, Book Corpus validation and test.
+PAPER: dict[int, dict[str, tuple[str, ...]]] = {
+    12: {
+        BASE: ("203M", "18.41", "17.57", "16.16", "18.29"),
+        "RALM": ("LM+203M", "17.01", "16.17", "15.71", "17.85"),
+        "BALM": ("408M", "16.50", "15.74", "15.00", "16.99"),
+        "joint UniT": ("LM+203M", "16.42-16.44", "15.57-15.58", "15.12-15.13", "16.98-17.00"),
+        "joint BiT-Base": ("LM+125M", "15.32-15.35", "14.61-14.64", "", ""),
+        "joint BiT-Base*": ("LM+125M", "15.11-15.17", "14.37-14.42", "14.14-14.16", "15.72-15.74"),
+        "joint BiT-Large*": ("LM+355M", "14.59-14.61", "13.97-14.00", "13.80-13.83", "15.33-15.36"),
+    },
+    24: {
+        BASE: ("203M", "15.71", "14.89", "15.61", "18.14"),
+        "RALM": ("LM+203M", "15.70", "14.89", "15.63", "18.17"),
+        "BALM": ("408M", "14.58", "13.92", "15.20", "18.24"),
+        "joint UniT": ("LM+203M", "14.59-14.61", "13.81-13.82", "15.12-15.16", "17.46-17.48"),
+        "joint BiT-Base": ("LM+125M", "13.68-13.69", "13.01-13.03", "", ""),
+        "joint BiT-Base*": ("LM+125M", "13.60-13.62", "12.93-12.95", "14.11-14.12", "16.17-16.18"),
+        "joint BiT-Med": ("LM+203M", "12.97-13.01", "12.38-12.42", "", ""),
+        "joint BiT-Large*": ("LM+355M", "12.71-12.77", "12.10-12.16", "13.30-13.34", "15.17-15.22"),
+    },
+}
+TEST_COLUMNS = (2, 4)
+
+
+class Row(NamedTuple):
+    """A model in all runs: its perplexity (optimistic and pessimistic), and its gain over the base LM."""
+
+    name: str
+    paper_name: str  # of the row to put beside it
+    lower: list[float]
+    upper: list[float]
+    std_errors: list[float]
+    gains: list[float]  # nats per token, paired by window; pessimistic
+    gain_std_errors: list[float]
+    ess: float | None = None
+    pareto_k: float | None = None
+
+
+def _rows(evidence: Sequence[Evidence]) -> list[Row]:
+    first = evidence[0].run
+    baselines = [_baseline_row([one.run.baselines[name] for one in evidence]) for name in first.baselines]
+    energies = [_joint_row([one.run.energies[name] for one in evidence]) for name in first.energies]
+    return [_base_row(evidence), *baselines, *energies]
+
+
+def _base_row(evidence: Sequence[Evidence]) -> Row:
+    perplexities = [next(iter(one.run.energies.values())).perplexity.base for one in evidence]
+    nothing = [0.0] * len(evidence)
+    return Row(BASE, BASE, perplexities, perplexities, [float("nan")] * len(evidence), nothing, nothing)
+
+
+def _baseline_row(results: Sequence[BaselineResult]) -> Row:
+    perplexities = [result.perplexity for result in results]
+    return Row(
+        name=results[0].name,
+        paper_name=results[0].kind.upper(),
+        lower=perplexities,
+        upper=perplexities,
+        std_errors=[result.std_error for result in results],
+        gains=[result.gain for result in results],
+        gain_std_errors=[result.gain_std_error for result in results],
+    )
+
+
+def _joint_row(results: Sequence[EnergyResult]) -> Row:
+    estimates = [result.perplexity for result in results]
+    return Row(
+        name=f"joint {results[0].name}",
+        paper_name=_paper_name(results[0]),
+        lower=[estimate.lower for estimate in estimates],
+        upper=[estimate.upper for estimate in estimates],
+        std_errors=[estimate.std_error for estimate in estimates],
+        gains=[estimate.gain for estimate in estimates],
+        gain_std_errors=[estimate.gain_std_error for estimate in estimates],
+        ess=float(np.mean([estimate.ess for estimate in estimates])),
+        pareto_k=float(np.mean([estimate.pareto_k for estimate in estimates])),
+    )
+
+
+def _paper_name(result: EnergyResult) -> str:
+    """The paper's row of an energy; "" for kinds that the paper has not."""
+    if result.kind == "encoder":
+        return "joint BiT-Large*" if "large" in result.name else "joint BiT-Base*"
+    if result.kind == "bit":
+        return "joint BiT-Med" if "med" in result.name else "joint BiT-Base"
+    return "joint UniT" if result.kind == "unit" else ""
+
+
+def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
+    rows = _rows(evidence)
+    return Conclusion(
+        tables=(_our_table(rows, _layers(evidence[0].run.recipe)), _paper_table()),
+        panels=(_panel(rows),),
+        findings=tuple(_findings(evidence, rows)),
+    )
+
+
+def _layers(recipe: Recipe) -> int:
+    """Which half of the paper's table to compare with."""
+    return 24 if recipe.lm.train is not None and recipe.lm.train.num_layers == 24 else 12
+
+
+def _findings(evidence: Sequence[Evidence], rows: Sequence[Row]) -> list[Finding]:
+    """Those whose models are in the recipe."""
+    by_name: dict[str, Row] = {}
+    for row in rows:
+        by_name.setdefault(row.paper_name, row)
+    ralm, balm = by_name.get("RALM"), by_name.get("BALM")
+    unit, bit = by_name.get("joint UniT"), by_name.get("joint BiT-Base")
+    findings = []
+    for row, label in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
+        if row is not None:
+            sentence = f"{label} has a lower perplexity than the base LM."
+            findings.append(above(sentence, f"gain, {NATS}", over_runs(row.gains, row.gain_std_errors)))
+    if unit is not None and bit is not None:
+        difference = mean([_gains(one, bit) - _gains(one, unit) for one in evidence])
+        sentence = "Joint BiT has a lower perplexity than joint UniT."
+        findings.append(above(sentence, f"gain of BiT - gain of UniT, {NATS}", difference))
+    if unit is not None and ralm is not None:
+        sentence = "Joint UniT has a lower perplexity than RALM with as many parameters."
+        findings.append(above(sentence, f"gain of UniT - gain of RALM, {NATS}", _difference(unit, ralm)))
+    if unit is not None and balm is not None:
+        sentence = f"BALM performs similarly to joint UniT (within {SIMILAR} {NATS})."
+        findings.append(similar(sentence, f"gain of UniT - gain of BALM, {NATS}", _difference(unit, balm), SIMILAR))
+    return findings
+
+
+def _gains(one: Evidence, row: Row) -> np.ndarray:
+    """Pessimistic gain over the base LM of each window, nats per token: (N,)."""
+    result = one.run.energies[row.name.removeprefix("joint ")]
+    log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()
+    return -(result.human_energies + log_z) / one.run.recipe.windows.continuation
+
+
+def _difference(one: Row, other: Row) -> Estimate:
+    """Of two gains over the same windows; their errors count as independent, which makes the interval too wide."""
+    values = [a - b for a, b in zip(one.gains, other.gains, strict=True)]
+    return over_runs(values, [float(e) for e in np.hypot(one.gain_std_errors, other.gain_std_errors)])
+
+
+def _our_table(rows: Sequence[Row], layers: int) -> Table:
+    columns = (
+        "model",
+        "optimistic",
+        "pessimistic",
+        "std. error",
+        "gain (%)",
+        f"gain ({NATS})",
+        "low",
+        "high",
+        "ESS",
+        "k-hat",
+        "paper's row",
+        "paper, CC-News test",
+        "gain (%)",
+        "paper, Book Corpus test",
+        "gain (%)",
+    )
+    base = float(np.mean(rows[0].upper))
+    return Table("perplexity", columns, [_our_cells(row, base) + _paper_cells(row, layers) for row in rows])
+
+
+def _our_cells(row: Row, base: float) -> tuple[Cell, ...]:
+    lower, upper = float(np.mean(row.lower)), float(np.mean(row.upper))
+    gain = over_runs(row.gains, row.gain_std_errors)
+    gains = (None,) * 4 if row.name == BASE else (100 * (1 - upper / base), gain.value, gain.low, gain.high)
+    return (row.name, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
+
+
+def _std_error(row: Row) -> float:
+    """Of the pessimistic perplexity: over the seeds, or over the windows where there is one seed."""
+    count = len(row.upper)
+    return row.std_errors[0] if count == 1 else float(np.std(row.upper, ddof=1) / np.sqrt(count))
+
+
+def _paper_cells(row: Row, layers: int) -> tuple[Cell, ...]:
+    """The paper's row and, on either corpus, its test perplexity and what that is below the paper's base LM."""
+    numbers = PAPER[layers].get(row.paper_name)
+    if numbers is None:
+        return ("", "", None, "", None)
+    cells: list[Cell] = [row.paper_name]
+    for column in TEST_COLUMNS:
+        base, shown = PAPER[layers][BASE][column], numbers[column]
+        gain = 100 * (1 - _pessimistic(shown) / _pessimistic(base)) if shown and row.name != BASE else None
+        cells += [shown, gain]
+    return tuple(cells)
+
+
+def _pessimistic(shown: str) -> float:
+    return float(shown.split("-")[-1])
+
+
+def _paper_table() -> Table:
+    columns = (
+        "model",
+        "layers of the LM",
+        "parameters",
+        "CC-News validation",
+        "CC-News test",
+        "Book Corpus validation",
+        "Book Corpus test",
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (name, layers, *numbers) for layers, models in PAPER.items() for name, numbers in models.items()
+    ]
+    return Table("the paper's Table 1", columns, rows)
+
+
+def _panel(rows: Sequence[Row]) -> Panel:
+    middle = [float(np.mean(row.upper)) for row in rows]
+    errors = [0.0 if np.isnan(_std_error(row)) else _std_error(row) for row in rows]
+    return Panel(
+        xlabel="",
+        ylabel="perplexity",
+        series=(
+            Series(
+                "pessimistic, ± a standard error",
+                range(len(rows)),
+                middle,
+                [value - error for value, error in zip(middle, errors, strict=True)],
+                [value + error for value, error in zip(middle, errors, strict=True)],
+                style="points",
+            ),
+        ),
+        categories=tuple(row.name for row in rows),
+        reference=middle[0],
+    )
+
+
+STUDY = Study(
+    name="table-1",
+    title="Perplexity of base LM, RALM, BALM and joint models",
+    part="Table 1 and Section 4.2",
+    method=(
+        "Perplexity of people's held-out continuations; the joint models' between the bounds of Eq. 4, the others' "
+        "exact. Gains are over the base LM, paired by window, and those of joint models from the pessimistic bound. "
+        "The standard error is of the pessimistic perplexity, over seeds where there are several. The paper's gains "
+        "are those of its own base LM, so that they can be compared with ours, which its perplexities cannot: "
+        "corpus, tokens and sizes differ at cpu size."
+    ),
+    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers")},
+    conclude=_conclude,
+)

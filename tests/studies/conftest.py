@@ -1,0 +1,53 @@
+"""Every study on one tiny recipe, whose runs are made once."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from lexergy.studies.study import Size, Study, load_study, reproduce
+from tasks.conftest import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe, write_corpus
+
+LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
+TINY = "tiny"
+SMALL = {"windows": 9, "samples": 8, "candidates": 12}
+
+
+class Toy(NamedTuple):
+    recipe: Path
+    runs: Path
+
+    def study(self, name: str) -> Study:
+        """The study on the tiny recipe, with less of everything."""
+        study = load_study(name)
+        size = study.sizes["cpu"]
+        settings = {key: SMALL.get(key, value) for key, value in size.settings.items()}
+        return dataclasses.replace(study, sizes={"cpu": Size(str(self.recipe), settings=settings)})
+
+    def reproduce(self, name: str, **options):
+        return reproduce(self.study(name), runs=self.runs, progress=False, **options)
+
+    def copy(self, runs: Path) -> Path:
+        """The first seed's run without any study's rows, in another folder of runs."""
+        name = f"{TINY}-seed0"
+        shutil.copytree(self.runs / name, runs / name, ignore=shutil.ignore_patterns("studies"))
+        return runs
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory) -> Toy:
+    folder = tmp_path_factory.mktemp("studies")
+    recipe = tiny_recipe(
+        write_corpus(folder / "texts"),
+        name=TINY,
+        windows={"prefix": 8, "continuation": 6, "train": 70, "validation": 20, "test": 12},
+        lm={"train": LANGUAGE_MODEL},
+        energies={name: ENERGIES[name] for name in ("unit", "bit")},
+        generation=None,
+    )
+    path = folder / "tiny.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    return Toy(path, folder / "runs")

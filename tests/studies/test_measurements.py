@@ -1,0 +1,156 @@
+"""What the studies measure, against the models asked directly; texts and n-grams by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from lexergy.models.residual import ResidualEBM
+from lexergy.studies.figure_2_right import unique_share, unique_share_of_all
+from lexergy.studies.samples import SAMPLES_TOP_10, SAMPLES_UNTRUNCATED, TEXTS
+from lexergy.studies.study import Subject, load_study
+from lexergy.studies.table_3 import NEW, REPEATED, first_places
+from lexergy.tasks.columns import from_column
+from lexergy.tasks.context import RunContext
+from lexergy.tasks.results import load_run
+
+
+@pytest.fixture(scope="module")
+def subject(toy) -> Subject:
+    toy.reproduce("figure-2-left")  # the run, and no measurement
+    result = load_run(toy.runs / "tiny-seed0")
+    context = RunContext(result.recipe, result.folder, progress=False)
+    joint = ResidualEBM(context.lm, context.energy("bit"))
+    return Subject(joint, context.windows["test"], {"samples": 300, "candidates": 40, "top_k": None}, seed=5)
+
+
+def column(table, name) -> torch.Tensor:
+    return torch.from_numpy(from_column(table.column(name)))
+
+
+def test_figure_1_is_exact_at_the_last_position(subject):
+    """log P(x_T | x_<T) = log P_LM(x_T) - E(x) - log sum_v P_LM(v) exp(-E(x_<T, v)), token by token."""
+    table = load_study("figure-1").measurement.rows(subject, range(2))
+    joint, windows = subject.joint, subject.windows
+    for number in range(2):
+        row, length = windows.tokens[number], windows.prefix_length
+        log_prob = joint.lm.next_log_prob(row[None, :-1])[0]  # (V,)
+        allowed = log_prob.isfinite().nonzero().squeeze(1)
+        ends = torch.cat([row[length:-1].expand(len(allowed), -1), allowed[:, None]], dim=1)  # (M, C)
+        energies = joint.score(row[None, :length], ends[None])[0].double()  # (M,)
+        scores = log_prob[allowed] - energies
+        exact = scores[allowed == row[-1]] - scores.logsumexp(0)
+        assert column(table, "last_exact")[number] == pytest.approx(float(exact), abs=1e-5)
+        middle = (column(table, "lower") + column(table, "upper"))[number, -1] / 2
+        assert middle == pytest.approx(float(exact), abs=0.05)
+    base = joint.lm.token_log_prob(windows.tokens[:2], prefix_length=windows.prefix_length)
+    torch.testing.assert_close(column(table, "base"), base)
+
+
+def test_samples_are_scored_as_the_models_score_them(subject):
+    table = SAMPLES_UNTRUNCATED.rows(subject, range(5))
+    joint, windows = subject.joint, subject.windows.select(range(5))
+    for name in ("human", *TEXTS):
+        tokens = column(table, f"{name}_tokens")
+        whole = torch.cat([windows.prefixes, tokens], dim=1)
+        log_prob = joint.lm.log_prob(whole, prefix_length=windows.prefix_length)
+        torch.testing.assert_close(column(table, f"{name}_log_prob"), log_prob, atol=1e-4, rtol=0)
+        energy = joint.score_texts(windows.prefixes, tokens).double()
+        torch.testing.assert_close(column(table, f"{name}_energy"), energy, atol=1e-5, rtol=0)
+        assert table.column(f"{name}_text").to_pylist() == joint.lm.decode(tokens)
+    best, joint_energy, worst = (column(table, f"{name}_energy") for name in ("best", "joint", "worst"))
+    assert (best <= joint_energy).all()
+    assert (joint_energy <= worst).all()
+    assert (best < worst).all()
+    torch.testing.assert_close(column(table, "human_tokens"), windows.continuations)
+
+
+def test_a_sample_depends_on_its_own_window_alone(subject):
+    whole, parts = (
+        SAMPLES_TOP_10.rows(subject, range(4)).to_pydict(),
+        [SAMPLES_TOP_10.rows(subject, ids).to_pydict() for ids in (range(3), range(3, 4))],
+    )
+    for name in ("joint_text", "base_text", "worst_text"):
+        assert whole[name] == parts[0][name] + parts[1][name]
+
+
+def test_the_joint_sample_follows_the_energy(subject):
+    """With an energy that forbids all but candidates of one kind, the joint sample is of that kind."""
+
+    class FirstTokenEven:
+        features = None
+
+        def score(self, prefix, continuations, features=None):
+            return 1000.0 * (continuations[..., 0] % 2)
+
+    forced = Subject(ResidualEBM(subject.joint.lm, FirstTokenEven()), subject.windows, subject.settings, seed=1)
+    table = SAMPLES_UNTRUNCATED.rows(forced, range(12))
+    assert (column(table, "joint_tokens")[:, 0] % 2 == 0).all()
+    assert (column(table, "base_tokens")[:, 0] % 2 == 1).any()
+
+
+def test_rank_of_peoples_text(subject):
+    table = SAMPLES_UNTRUNCATED.rows(subject, range(12))
+    rank, human = column(table, "human_rank"), column(table, "human_energy")
+    assert ((rank == 0) == (human <= column(table, "best_energy"))).all()
+    assert ((rank == 1) == (human > column(table, "worst_energy"))).all()
+
+
+def test_means_over_own_samples(subject):
+    """An energy that leaves one candidate makes the joint model's mean that candidate's; an equal one the LM's."""
+
+    class Length:
+        features = None
+        scale = 0.0
+
+        def score(self, prefix, continuations, features=None):
+            return self.scale * continuations.double().sum(-1)
+
+    energy = Length()
+    tested = Subject(ResidualEBM(subject.joint.lm, energy), subject.windows, subject.settings, seed=1)
+    flat = SAMPLES_UNTRUNCATED.rows(tested, range(3))
+    torch.testing.assert_close(column(flat, "joint_mean_score"), column(flat, "base_mean_log_prob"))
+    energy.scale = 1e3
+    sharp = SAMPLES_UNTRUNCATED.rows(tested, range(3))
+    best = column(sharp, "best_log_prob") - column(sharp, "best_energy")
+    torch.testing.assert_close(column(sharp, "joint_mean_score"), best)
+
+
+def test_table_3_compares_at_the_place_it_says(subject):
+    settings = {"samples": 8, "candidates": 20, "top_k": 10}
+    table = (
+        load_study("table-3")
+        .measurement.rows(Subject(subject.joint, subject.windows, settings, seed=2), range(8))
+        .to_pylist()
+    )
+    assert {record["kind"] for record in table} <= {REPEATED, NEW}
+    assert table
+    for record in table:
+        word = record["word"].strip()
+        assert len(word) >= 4
+        assert 0 < record["base"] < 1
+        assert 0 < record["joint"] < 1
+        if record["kind"] == REPEATED:
+            assert word in record["context"]
+        law = subject.joint.lm.next_log_prob(subject.joint.lm.encode(record["context"])[None])[0].exp()
+        # Encoding a decoded text may cut it differently: only the likeliest token is compared.
+        assert record["base_top"][0]["probability"] >= record["base_top"][1]["probability"]
+        assert law.max() <= record["base_top"][0]["probability"] * 1.5
+
+
+def test_unique_ngrams_by_hand():
+    texts = np.array([[1, 2, 1, 2, 1], [1, 2, 3, 4, 5], [7, 7, 7, 7, 7]])
+    # 12 21 12 21; 12 23 34 45; 77 four times
+    assert unique_share(texts, 2).tolist() == [2 / 4, 1, 1 / 4]
+    assert unique_share(texts, 4).tolist() == [1, 1, 1 / 2]
+    # Together 12 21 23 34 45 77 of twelve bigrams.
+    assert unique_share_of_all(texts, 2) == 6 / 12
+
+
+def test_places_of_words_by_hand():
+    words = [" many", " the", "us", " the", " many", " union", " union", "."]
+    # " the" is too short, " many" at 4 repeats the first word, " union" at 5 is new.
+    assert first_places(words, 3) == {REPEATED: 4, NEW: 5}
+    assert first_places(words, 5) == {NEW: 5, REPEATED: 6}
+    assert first_places(words[:4], 1) == {}
+    far = [" many", *[","] * 16, " many"]
+    assert first_places(far, 1) == {NEW: 17}

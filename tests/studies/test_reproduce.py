@@ -1,0 +1,130 @@
+"""Each study end to end on a tiny run: files, resumption, and that nothing is measured twice."""
+
+import csv
+import dataclasses
+import io
+import math
+
+import pytest
+
+from lexergy.errors import LexergyError
+from lexergy.report.study_page import command_line, number, write_study
+from lexergy.studies import CATALOGUE
+from lexergy.studies.findings import Verdict
+from lexergy.studies.study import Measurement, load_study, reproduce
+
+
+def refuse(subject, ids):
+    raise AssertionError("measured again")
+
+
+def bytes_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_every_study_is_in_the_catalogue():
+    for name in CATALOGUE:
+        study = load_study(name)
+        assert study.name == name
+        assert set(study.sizes) == {"cpu", "paper"}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_study_end_to_end(name, toy, tmp_path):
+    result = toy.reproduce(name)
+    files = write_study(result, tmp_path / "first", "the command")
+    page = files.page.read_text()
+    assert page.startswith(f"# {result.study.title}\n")
+    for part in (result.study.part, "`the command`", "recipe tiny", "energy bit", f"]({files.picture.name})"):
+        assert part in page
+    for finding in result.conclusion.findings:
+        assert f"- **{finding.verdict}**: {finding.sentence}" in page
+        # One repetition among few windows has no interval: NaN.
+        assert not finding.estimate.low > finding.estimate.value
+        assert not finding.estimate.high < finding.estimate.value
+    assert files.picture.read_bytes().startswith(b"\x89PNG")
+    for path, table in zip(files.tables, result.conclusion.tables, strict=True):
+        head, *rows = csv.reader(io.StringIO(path.read_text()))
+        assert len(head) == len(table.columns)
+        assert rows == [["" if cell is None else str(cell) for cell in row] for row in table.rows]
+        assert path.name in page
+    study = toy.study(name)
+    if study.measurement is not None:
+        study = dataclasses.replace(study, measurement=Measurement(study.measurement.name, refuse))
+    again = reproduce(study, runs=toy.runs, progress=False)
+    write_study(again, tmp_path / "second", "the command")
+    assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
+
+
+def test_several_seeds(toy, tmp_path):
+    result = toy.reproduce("figure-2-left", seeds=(0, 1))
+    page = write_study(result, tmp_path, "").page.read_text()
+    assert "seeds 0, 1" in page
+    assert "Student's t over 2 seeds" in page
+    one = toy.reproduce("figure-2-left", seeds=(1,))
+    assert one.conclusion.tables != result.conclusion.tables
+    assert {path.name for path in toy.runs.iterdir()} == {"tiny-seed0", "tiny-seed1"}
+
+
+def test_a_killed_measurement_goes_on(toy, tmp_path):
+    """Two shards; the second one fails at first, and only it is made later."""
+    whole = toy.reproduce("figure-3").conclusion
+    study = toy.study("figure-3")
+    made = []
+
+    def rows(subject, ids):
+        made.append(ids)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return study.measurement.rows(subject, ids)
+
+    killed = dataclasses.replace(study, measurement=Measurement(study.measurement.name, rows))
+    runs = toy.copy(tmp_path / "runs")
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(killed, runs=runs, progress=False)
+    resumed = reproduce(killed, runs=runs, progress=False)
+    assert made == [range(8), range(8, 9), range(8, 9)]
+    assert resumed.conclusion.tables == whole.tables
+
+
+def test_other_settings_are_measured_anew(toy, tmp_path):
+    study = toy.study("figure-3")
+    size = study.sizes["cpu"]
+    fewer = dataclasses.replace(size, settings={**size.settings, "windows": 5})
+    refusing = Measurement(study.measurement.name, refuse)
+    runs = toy.copy(tmp_path / "runs")
+    with pytest.raises(AssertionError, match="measured again"):
+        reproduce(dataclasses.replace(study, sizes={"cpu": fewer}, measurement=refusing), runs=runs, progress=False)
+
+
+def test_mistakes(toy):
+    with pytest.raises(LexergyError, match=r"no study `table-9`; expected one of table-1,"):
+        load_study("table-9")
+    with pytest.raises(LexergyError, match=r"`size` is huge; expected one of cpu"):
+        toy.reproduce("figure-1", size="huge")
+    with pytest.raises(LexergyError, match=r"the recipe tiny has no energy `sum`; expected one of unit, bit"):
+        toy.reproduce("figure-1", energy="sum")
+
+
+def test_numbers_and_commands():
+    assert [number(value) for value in (11.5, 0.030668, 123456.7, math.nan, math.inf)] == [
+        "11.50",
+        "0.03067",
+        "123,457",
+        "-",
+        "∞",
+    ]
+    options = {"--seeds": "3", "--recipe": "my recipe.yaml", "--energy": None}
+    assert command_line("figure-1", options) == "lexergy reproduce figure-1 --seeds 3 --recipe 'my recipe.yaml'"
+
+
+def test_text_of_models_cannot_break_a_table(toy):
+    from lexergy.report.study_page import table_markdown
+    from lexergy.studies.study import Table
+
+    text = table_markdown(Table("", ("a", "b"), [("x | y\nz", 1.0)]))
+    assert text.splitlines()[2:] == ["| x \\| y z | 1.000 |"]
+
+
+def test_verdicts_are_those_of_the_issue():
+    assert list(Verdict) == ["HOLDS", "DOES NOT HOLD", "NOT DECIDED"]

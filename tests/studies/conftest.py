@@ -46,8 +46,12 @@ def toy(tmp_path_factory) -> Toy:
         windows={"prefix": 8, "continuation": 6, "train": 70, "validation": 20, "test": 12},
         lm={"train": LANGUAGE_MODEL},
         energies={name: ENERGIES[name] for name in ("unit", "bit")},
+        baselines={
+            "ralm": {"kind": "ralm", "training": TRAINING},
+            "balm": {"kind": "balm", **TRANSFORMER, "hidden_size": 24},
+        },
         generation=None,
     )
     path = folder / "tiny.yaml"
-    path.write_text(yaml.safe_dump(recipe))
+    path.write_text(yaml.safe_dump(recipe, sort_keys=False))
     return Toy(path, folder / "runs")

@@ -1,5 +1,7 @@
 """Findings follow the numbers: made-up rows on which a finding holds, and the same rows turned round."""
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -163,3 +165,51 @@ def test_tables_5_6():
 def tiny_run(toy):
     toy.reproduce("figure-2-left")
     return load_run(toy.runs / "tiny-seed0")
+
+
+def test_table_1_is_paired_by_window(tiny_run):
+    """Each gain is the run's own, and what separates two rows is the mean of their differences."""
+    conclusion = load_study("table-1").conclude([Evidence(tiny_run, "bit", None)])
+    ours, paper = conclusion.tables
+    rows = {row[0]: row for row in ours.rows}
+    assert list(rows) == ["base LM", "ralm", "balm", "joint unit", "joint bit"]
+    for name, result in tiny_run.baselines.items():
+        assert rows[name][1] == rows[name][2] == result.perplexity
+        assert rows[name][5] == pytest.approx(result.gain)
+        assert (rows[name][7] - rows[name][6]) / 2 / 1.96 == pytest.approx(result.gain_std_error, rel=0.1)
+    for name, energy in tiny_run.energies.items():
+        assert rows[f"joint {name}"][1:4] == (
+            energy.perplexity.lower,
+            energy.perplexity.upper,
+            energy.perplexity.std_error,
+        )
+        assert rows[f"joint {name}"][5] == pytest.approx(energy.perplexity.gain)
+    gains = {name: row[5] for name, row in rows.items()}
+    found = {finding.quantity.split(",")[0]: finding.estimate.value for finding in conclusion.findings}
+    assert found["gain of BiT - gain of UniT"] == pytest.approx(gains["joint bit"] - gains["joint unit"])
+    assert found["gain of UniT - gain of BALM"] == pytest.approx(gains["joint unit"] - gains["balm"])
+    assert rows["joint bit"][-5:-2] == ("joint BiT-Base", "14.61-14.64", pytest.approx(100 * (1 - 14.64 / 17.57)))
+    assert len(paper.rows) == 15
+
+
+def shifted(run, name, nats):
+    """The run with one energy's gain raised by so many nats per token in every window."""
+    energy = run.energies[name]
+    moved = dataclasses.replace(energy, human_energies=energy.human_energies - nats * run.recipe.windows.continuation)
+    return dataclasses.replace(run, energies=run.energies | {name: moved})
+
+
+def test_table_1_findings_turn_with_the_numbers(tiny_run):
+    def verdict(run, sentence):
+        conclusion = load_study("table-1").conclude([Evidence(run, "bit", None)])
+        return next(f.verdict for f in conclusion.findings if f.sentence.startswith(sentence))
+
+    better, worse = shifted(tiny_run, "bit", 1.0), shifted(tiny_run, "bit", -1.0)
+    for sentence in (
+        "Joint BiT has a lower perplexity than the base LM",
+        "Joint BiT has a lower perplexity than joint",
+    ):
+        assert verdict(better, sentence) is HOLDS
+        assert verdict(worse, sentence) is FAILS
+    for nats in (-1.0, 1.0):
+        assert verdict(shifted(tiny_run, "unit", nats), "BALM performs similarly") is FAILS

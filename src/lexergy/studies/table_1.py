@@ -1,17 +1,21 @@
 """Table 1: the perplexity of every model."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.parquet as parquet
 import torch
 
 from lexergy.core import partition
-from lexergy.studies.findings import Estimate, Finding, above, mean, over_runs, similar
+from lexergy.studies.findings import Estimate, Finding, above, mean, similar
 from lexergy.studies.picture import Panel, Series
 from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
+from lexergy.tasks.baselines import BASE as BASE_TOKENS
+from lexergy.tasks.columns import from_column
 from lexergy.tasks.recipe import Recipe
-from lexergy.tasks.results import BaselineResult, EnergyResult
+from lexergy.tasks.results import TOKENS_FILE, EnergyResult, RunResult, token_column
 
 SIMILAR = 0.02  # nats per token, two per cent of the perplexity; the paper's rows are up to 0.01 apart
 NATS = "nats per token"
@@ -49,51 +53,62 @@ class Row(NamedTuple):
     lower: list[float]
     upper: list[float]
     std_errors: list[float]
-    gains: list[float]  # nats per token, paired by window; pessimistic
-    gain_std_errors: list[float]
+    gains: list[np.ndarray]  # (N,) per run: nats per token of each window, pessimistic
     ess: float | None = None
     pareto_k: float | None = None
 
 
 def _rows(evidence: Sequence[Evidence]) -> list[Row]:
-    first = evidence[0].run
-    baselines = [_baseline_row([one.run.baselines[name] for one in evidence]) for name in first.baselines]
-    energies = [_joint_row([one.run.energies[name] for one in evidence]) for name in first.energies]
-    return [_base_row(evidence), *baselines, *energies]
+    runs = [one.run for one in evidence]
+    baselines = [_baseline_row(runs, name) for name in runs[0].baselines]
+    return [_base_row(runs), *baselines, *(_joint_row(runs, name) for name in runs[0].energies)]
 
 
-def _base_row(evidence: Sequence[Evidence]) -> Row:
-    perplexities = [next(iter(one.run.energies.values())).perplexity.base for one in evidence]
-    nothing = [0.0] * len(evidence)
-    return Row(BASE, BASE, perplexities, perplexities, [float("nan")] * len(evidence), nothing, nothing)
+def _base_row(runs: Sequence[RunResult]) -> Row:
+    estimates = [next(iter(run.energies.values())).perplexity for run in runs]
+    perplexities = [estimate.base for estimate in estimates]
+    return Row(BASE, BASE, perplexities, perplexities, [math.nan] * len(runs), [])
 
 
-def _baseline_row(results: Sequence[BaselineResult]) -> Row:
+def _baseline_row(runs: Sequence[RunResult], name: str) -> Row:
+    results = [run.baselines[name] for run in runs]
     perplexities = [result.perplexity for result in results]
     return Row(
-        name=results[0].name,
+        name=name,
         paper_name=results[0].kind.upper(),
         lower=perplexities,
         upper=perplexities,
         std_errors=[result.std_error for result in results],
-        gains=[result.gain for result in results],
-        gain_std_errors=[result.gain_std_error for result in results],
+        gains=[_baseline_gains(run, name) for run in runs],
     )
 
 
-def _joint_row(results: Sequence[EnergyResult]) -> Row:
+def _baseline_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
+    table = parquet.read_table(run.folder / "baselines" / TOKENS_FILE)
+    own, base = (from_column(table.column(token_column(model))) for model in (name, BASE_TOKENS))  # (N, C)
+    return (own - base).mean(1)
+
+
+def _joint_row(runs: Sequence[RunResult], name: str) -> Row:
+    results = [run.energies[name] for run in runs]
     estimates = [result.perplexity for result in results]
     return Row(
-        name=f"joint {results[0].name}",
+        name=f"joint {name}",
         paper_name=_paper_name(results[0]),
         lower=[estimate.lower for estimate in estimates],
         upper=[estimate.upper for estimate in estimates],
         std_errors=[estimate.std_error for estimate in estimates],
-        gains=[estimate.gain for estimate in estimates],
-        gain_std_errors=[estimate.gain_std_error for estimate in estimates],
+        gains=[_joint_gains(run, name) for run in runs],
         ess=float(np.mean([estimate.ess for estimate in estimates])),
         pareto_k=float(np.mean([estimate.pareto_k for estimate in estimates])),
     )
+
+
+def _joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
+    """-(E + log Z) / C with the upper bound of log Z."""
+    result = run.energies[name]
+    log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()
+    return -(result.human_energies + log_z) / run.recipe.windows.continuation
 
 
 def _paper_name(result: EnergyResult) -> str:
@@ -110,7 +125,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     return Conclusion(
         tables=(_our_table(rows, _layers(evidence[0].run.recipe)), _paper_table()),
         panels=(_panel(rows),),
-        findings=tuple(_findings(evidence, rows)),
+        findings=tuple(_findings(rows)),
     )
 
 
@@ -119,42 +134,27 @@ def _layers(recipe: Recipe) -> int:
     return 24 if recipe.lm.train is not None and recipe.lm.train.num_layers == 24 else 12
 
 
-def _findings(evidence: Sequence[Evidence], rows: Sequence[Row]) -> list[Finding]:
-    """Those whose models are in the recipe."""
-    by_name: dict[str, Row] = {}
-    for row in rows:
-        by_name.setdefault(row.paper_name, row)
-    ralm, balm = by_name.get("RALM"), by_name.get("BALM")
-    unit, bit = by_name.get("joint UniT"), by_name.get("joint BiT-Base")
-    findings = []
-    for row, label in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
-        if row is not None:
-            sentence = f"{label} has a lower perplexity than the base LM."
-            findings.append(above(sentence, f"gain, {NATS}", over_runs(row.gains, row.gain_std_errors)))
+def _findings(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Those whose models are in the recipe; of several rows of a kind the first one counts."""
+    gains = {row.paper_name: row.gains for row in reversed(rows)}
+    ralm, balm, unit, bit = (gains.get(name) for name in ("RALM", "BALM", "joint UniT", "joint BiT-Base"))
+    for found, name in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
+        if found is not None:
+            yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(found))
     if unit is not None and bit is not None:
-        difference = mean([_gains(one, bit) - _gains(one, unit) for one in evidence])
         sentence = "Joint BiT has a lower perplexity than joint UniT."
-        findings.append(above(sentence, f"gain of BiT - gain of UniT, {NATS}", difference))
+        yield above(sentence, f"gain of BiT - gain of UniT, {NATS}", _difference(bit, unit))
     if unit is not None and ralm is not None:
-        sentence = "Joint UniT has a lower perplexity than RALM with as many parameters."
-        findings.append(above(sentence, f"gain of UniT - gain of RALM, {NATS}", _difference(unit, ralm)))
+        sentence = "Joint UniT has a lower perplexity than RALM."
+        yield above(sentence, f"gain of UniT - gain of RALM, {NATS}", _difference(unit, ralm))
     if unit is not None and balm is not None:
         sentence = f"BALM performs similarly to joint UniT (within {SIMILAR} {NATS})."
-        findings.append(similar(sentence, f"gain of UniT - gain of BALM, {NATS}", _difference(unit, balm), SIMILAR))
-    return findings
+        yield similar(sentence, f"gain of UniT - gain of BALM, {NATS}", _difference(unit, balm), SIMILAR)
 
 
-def _gains(one: Evidence, row: Row) -> np.ndarray:
-    """Pessimistic gain over the base LM of each window, nats per token: (N,)."""
-    result = one.run.energies[row.name.removeprefix("joint ")]
-    log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()
-    return -(result.human_energies + log_z) / one.run.recipe.windows.continuation
-
-
-def _difference(one: Row, other: Row) -> Estimate:
-    """Of two gains over the same windows; their errors count as independent, which makes the interval too wide."""
-    values = [a - b for a, b in zip(one.gains, other.gains, strict=True)]
-    return over_runs(values, [float(e) for e in np.hypot(one.gain_std_errors, other.gain_std_errors)])
+def _difference(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Estimate:
+    """Of two models' gains, paired by window."""
+    return mean([a - b for a, b in zip(one, other, strict=True)])
 
 
 def _our_table(rows: Sequence[Row], layers: int) -> Table:
@@ -181,8 +181,10 @@ def _our_table(rows: Sequence[Row], layers: int) -> Table:
 
 def _our_cells(row: Row, base: float) -> tuple[Cell, ...]:
     lower, upper = float(np.mean(row.lower)), float(np.mean(row.upper))
-    gain = over_runs(row.gains, row.gain_std_errors)
-    gains = (None,) * 4 if row.name == BASE else (100 * (1 - upper / base), gain.value, gain.low, gain.high)
+    gains: tuple[Cell, ...] = (None,) * 4
+    if row.gains:
+        gain = mean(row.gains)
+        gains = (100 * (1 - upper / base), gain.value, gain.low, gain.high)
     return (row.name, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
 
 

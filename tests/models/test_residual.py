@@ -309,10 +309,10 @@ def test_next_token_within_a_continuation(horizon):
     ends = enumerate_continuations(7, horizon)  # (7 ** H, H)
     log_law = exact_log_prob(joint.lm, context, horizon) - 3 * ends[:, -1] / (2 + horizon)
     law = log_law.softmax(0).reshape(7, -1).sum(1)
-    options = {"num_samples": 20_000, "horizon": horizon, "rows_per_batch": MANY_ROWS}
+    options = {"num_samples": 5_000, "horizon": horizon, "rows_per_batch": MANY_ROWS}
     result = joint.next_token(context, given=2, **options)
     for entry in result.entries:
-        assert entry.joint == pytest.approx(float(law[entry.token]), abs=1e-6 if horizon == 1 else 0.01)
+        assert entry.joint == pytest.approx(float(law[entry.token]), abs=1e-6 if horizon == 1 else 0.02)
     elsewhere = joint.next_token(context, **options).base_entries
     assert max(abs(a.joint - b.joint) for a, b in zip(result.base_entries, elsewhere, strict=True)) > 0.03
     with pytest.raises(LexergyError, match="`given` is 3 for a prompt of 3 tokens"):

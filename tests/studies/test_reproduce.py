@@ -12,6 +12,7 @@ from lexergy.report.study_page import command_line, number, write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.findings import Verdict
 from lexergy.studies.study import Measurement, load_study, reproduce
+from lexergy.tasks.recipe import load_recipe
 
 
 def refuse(subject, ids):
@@ -27,6 +28,8 @@ def test_every_study_is_in_the_catalogue():
         study = load_study(name)
         assert study.name == name
         assert set(study.sizes) == {"cpu", "paper"}
+        for size in study.sizes.values():
+            assert size.energy in load_recipe(size.recipe).energies
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

@@ -74,6 +74,6 @@ STUDY = Study(
         f"Stable means here: changed by less than {STABLE} nats per token (half a per cent) when the last three "
         "quarters of the samples are added."
     ),
-    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers")},
+    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers", "bit-base")},
     conclude=_conclude,
 )

@@ -90,7 +90,7 @@ STUDY = Study(
     ),
     sizes={
         "cpu": Size("table-1-cpu", settings=UNTRUNCATED["cpu"]),
-        "paper": Size("paper/cc-news-12-layers", settings=UNTRUNCATED["paper"]),
+        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=UNTRUNCATED["paper"]),
     },
     measurement=SAMPLES_UNTRUNCATED,
     conclude=_conclude,

@@ -14,6 +14,7 @@ from lexergy.studies.picture import Panel, Series
 from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
 from lexergy.tasks.baselines import BASE as BASE_TOKENS
 from lexergy.tasks.columns import from_column
+from lexergy.tasks.parameters import count_parameters
 from lexergy.tasks.recipe import Recipe
 from lexergy.tasks.results import TOKENS_FILE, EnergyResult, RunResult, token_column
 
@@ -50,6 +51,7 @@ class Row(NamedTuple):
 
     name: str
     paper_name: str  # of the row to put beside it
+    parameters: str  # as the paper writes them
     lower: list[float]
     upper: list[float]
     std_errors: list[float]
@@ -60,22 +62,30 @@ class Row(NamedTuple):
 
 def _rows(evidence: Sequence[Evidence]) -> list[Row]:
     runs = [one.run for one in evidence]
-    baselines = [_baseline_row(runs, name) for name in runs[0].baselines]
-    return [_base_row(runs), *baselines, *(_joint_row(runs, name) for name in runs[0].energies)]
+    counts = count_parameters(runs[0].recipe)
+    baselines = [_baseline_row(runs, name, counts[name]) for name in runs[0].baselines]
+    joints = [_joint_row(runs, name, counts[name]) for name in runs[0].energies]
+    return [_base_row(runs, counts["lm"]), *baselines, *joints]
 
 
-def _base_row(runs: Sequence[RunResult]) -> Row:
+def _millions(count: int) -> str:
+    """`203M`, `0.21M`."""
+    return f"{count / 1e6:.3g}M"
+
+
+def _base_row(runs: Sequence[RunResult], count: int) -> Row:
     estimates = [next(iter(run.energies.values())).perplexity for run in runs]
     perplexities = [estimate.base for estimate in estimates]
-    return Row(BASE, BASE, perplexities, perplexities, [math.nan] * len(runs), [])
+    return Row(BASE, BASE, _millions(count), perplexities, perplexities, [math.nan] * len(runs), [])
 
 
-def _baseline_row(runs: Sequence[RunResult], name: str) -> Row:
+def _baseline_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
     results = [run.baselines[name] for run in runs]
     perplexities = [result.perplexity for result in results]
     return Row(
         name=name,
         paper_name=results[0].kind.upper(),
+        parameters=_millions(count) if results[0].kind == "balm" else f"LM+{_millions(count)}",
         lower=perplexities,
         upper=perplexities,
         std_errors=[result.std_error for result in results],
@@ -89,12 +99,13 @@ def _baseline_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
     return (own - base).mean(1)
 
 
-def _joint_row(runs: Sequence[RunResult], name: str) -> Row:
+def _joint_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
     results = [run.energies[name] for run in runs]
     estimates = [result.perplexity for result in results]
     return Row(
         name=f"joint {name}",
         paper_name=_paper_name(results[0]),
+        parameters=f"LM+{_millions(count)}",
         lower=[estimate.lower for estimate in estimates],
         upper=[estimate.upper for estimate in estimates],
         std_errors=[estimate.std_error for estimate in estimates],
@@ -137,7 +148,8 @@ def _layers(recipe: Recipe) -> int:
 def _findings(rows: Sequence[Row]) -> Iterator[Finding]:
     """Those whose models are in the recipe; of several rows of a kind the first one counts."""
     gains = {row.paper_name: row.gains for row in reversed(rows)}
-    ralm, balm, unit, bit = (gains.get(name) for name in ("RALM", "BALM", "joint UniT", "joint BiT-Base"))
+    ralm, balm, unit = (gains.get(name) for name in ("RALM", "BALM", "joint UniT"))
+    bit = gains.get("joint BiT-Base") or gains.get("joint BiT-Med")
     for found, name in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
         if found is not None:
             yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(found))
@@ -160,6 +172,7 @@ def _difference(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Estim
 def _our_table(rows: Sequence[Row], layers: int) -> Table:
     columns = (
         "model",
+        "parameters",
         "optimistic",
         "pessimistic",
         "std. error",
@@ -170,6 +183,7 @@ def _our_table(rows: Sequence[Row], layers: int) -> Table:
         "ESS",
         "k-hat",
         "paper's row",
+        "parameters",
         "paper, CC-News test",
         "gain (%)",
         "paper, Book Corpus test",
@@ -185,7 +199,7 @@ def _our_cells(row: Row, base: float) -> tuple[Cell, ...]:
     if row.gains:
         gain = mean(row.gains)
         gains = (100 * (1 - upper / base), gain.value, gain.low, gain.high)
-    return (row.name, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
+    return (row.name, row.parameters, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
 
 
 def _std_error(row: Row) -> float:
@@ -198,8 +212,8 @@ def _paper_cells(row: Row, layers: int) -> tuple[Cell, ...]:
     """The paper's row and, on either corpus, its test perplexity and what that is below the paper's base LM."""
     numbers = PAPER[layers].get(row.paper_name)
     if numbers is None:
-        return ("", "", None, "", None)
-    cells: list[Cell] = [row.paper_name]
+        return ("", "", "", None, "", None)
+    cells: list[Cell] = [row.paper_name, numbers[0]]
     for column in TEST_COLUMNS:
         base, shown = PAPER[layers][BASE][column], numbers[column]
         gain = 100 * (1 - _pessimistic(shown) / _pessimistic(base)) if shown and row.name != BASE else None
@@ -259,6 +273,6 @@ STUDY = Study(
         "are those of its own base LM, so that they can be compared with ours, which its perplexities cannot: "
         "corpus, tokens and sizes differ at cpu size."
     ),
-    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers")},
+    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers", "bit-base")},
     conclude=_conclude,
 )

@@ -186,6 +186,7 @@ STUDY = Study(
         "cpu": Size("table-1-cpu", settings={"windows": 128, "samples": 64, "candidates": 32, "top_k": 10}),
         "paper": Size(
             "paper/cc-news-12-layers",
+            "bit-base",
             settings={"windows": 128, "samples": 10_000, "candidates": 128, "top_k": 10},
         ),
     },

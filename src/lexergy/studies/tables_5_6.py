@@ -86,7 +86,7 @@ STUDY = Study(
     ),
     sizes={
         "cpu": Size("table-1-cpu", settings=TOP_10["cpu"]),
-        "paper": Size("paper/cc-news-12-layers", settings=TOP_10["paper"]),
+        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=TOP_10["paper"]),
     },
     measurement=SAMPLES_TOP_10,
     conclude=_conclude,

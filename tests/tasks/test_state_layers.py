@@ -31,7 +31,7 @@ from .conftest import TRAINING, TRANSFORMER, tiny_recipe
 
 LAYERS = {"low": [0], "all": [0, 1, 2], "high": [2], "statistics": []}
 FASTER = TRAINING | {"max_steps": 8}
-NEGATIVES_KEY, ENERGY_KEY = "99e5e66f2245a6ce", "a17d6d82662ad450"
+LM_KEY, NEGATIVES_KEY, ENERGY_KEY = "11f6667ed81b2f80", "99e5e66f2245a6ce", "a17d6d82662ad450"
 
 
 def energies(**changes) -> dict:
@@ -215,9 +215,12 @@ def test_a_sum_is_of_other_energies(corpus, of):
 def test_keys_of_runs_made_before_these_recipes_could_do_more():
     """As in the manifests of a quickstart made with the first version; a new key must not change them."""
     plain = load_recipe("quickstart").plain()
-    content = {"stage": "energy", "config": plain["energies"]["energy"], "seed": stage_seed(0, "energy")}
-    built_from = {"negatives": NEGATIVES_KEY}
-    assert hash_of({**content, "built_from": built_from}) == ENERGY_KEY
+
+    def key(stage: str, config: dict, **built_from: str) -> str:
+        return hash_of({"stage": stage, "config": config, "seed": stage_seed(0, stage), "built_from": built_from})
+
+    assert key("lm", plain["lm"] | {"content": None}) == LM_KEY
+    assert key("energy", plain["energies"]["energy"], negatives=NEGATIVES_KEY) == ENERGY_KEY
     assert "pairs" not in json.dumps(plain)
     changed = load_recipe("quickstart").model_dump(mode="json", by_alias=True)
     changed["energies"]["energy"]["pairs"] = 100

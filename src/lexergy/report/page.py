@@ -92,7 +92,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
 def corpus_facts(result: RunResult) -> list[tuple[str, str]]:
     """What was read and how it was split, as pairs of a name and a value."""
     windows = result.recipe.windows
-    lm = result.recipe.lm.source or "trained here, from scratch"
+    lm = result.recipe.lm.description
     return [
         ("corpus", result.corpus.source),
         ("language model", lm),

@@ -2,14 +2,17 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from lexergy.data.windows import Windows, make_windows
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
+from lexergy.models.energies.lora import Lora, add_lora, merge_lora
+from lexergy.models.initialisation import initialised_from
 from lexergy.models.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.context import SPLITS, TOKENIZER_FOLDER, RunContext
@@ -19,6 +22,7 @@ from lexergy.training.config import TrainingConfig
 from lexergy.training.language_objectives import LanguageModelling, MaskedLanguageModelling
 from lexergy.training.loop import TrainingResult, train
 
+EVALUATION_LOGITS = 2**26  # at once, when an LM with a large vocabulary is evaluated
 Facts = dict[str, Any]
 
 
@@ -68,6 +72,49 @@ def _digest(windows: Windows) -> str:
 
 def refer_to_lm(context: RunContext, folder: Path) -> Facts:
     """Note where the finished LM is found; its weights stay where they are."""
+    lm = _finished_lm(context)
+    lm.save_reference(folder)
+    return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
+
+
+def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the finished LM further on the training documents, and keep it as a model like any other.
+
+    The adapters are merged into the weights, so that sampling costs what it did. Tokens that were forbidden
+    stay so; end-of-text parts documents in training, where the tokenizer has one.
+    """
+    recipe, lm = context.recipe.lm.finetune, _finished_lm(context)
+    assert recipe is not None
+    assert lm.tokenizer is not None
+    lm.tokenizer.save_pretrained(folder)
+    streams = token_streams(context)
+    objective = LanguageModelling(
+        streams["train"],
+        streams["validation"],
+        recipe.max_length,
+        validation_blocks=recipe.validation_blocks,
+        evaluation_rows=max(1, EVALUATION_LOGITS // (recipe.max_length * lm.vocab_size)),
+    )
+    body = cast(PreTrainedModel, lm.model.base_model)
+    with initialised_from(seed):
+        add_lora(body, Lora(**recipe.lora.model_dump()))
+    trained = sum(weight.numel() for weight in body.parameters() if weight.requires_grad)
+    config = seeded(recipe.training, seed)
+    result = train(lm.model, objective, config, folder, progress=context.progress, label="lm")
+    merge_lora(body)
+    lm.model.save_pretrained(folder)
+    lm.source = str(folder.resolve())
+    lm.save_reference(folder)
+    return {
+        "parameters": lm.model.num_parameters(),
+        "trained_parameters": trained,
+        "forbidden_tokens": len(lm.forbidden_tokens),
+        **training_facts(result),
+    }
+
+
+def _finished_lm(context: RunContext) -> CausalLM:
+    """The LM that the recipe names, without the tokens that it forbids."""
     recipe = context.recipe.lm
     source = str(recipe.source)
     if Path(source).expanduser().exists():
@@ -75,10 +122,7 @@ def refer_to_lm(context: RunContext, folder: Path) -> Facts:
     lm = CausalLM.from_pretrained(source)
     if lm.tokenizer is None:
         raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
-    if recipe.forbid_special_tokens is not False:
-        lm = _without_special_tokens(lm)
-    lm.save_reference(folder)
-    return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
+    return lm if recipe.forbid_special_tokens is False else _without_special_tokens(lm)
 
 
 def _without_special_tokens(lm: CausalLM) -> CausalLM:
@@ -148,10 +192,9 @@ def sizes_of(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
 
 
 def token_streams(context: RunContext) -> dict[str, Tensor]:
-    """The tokens of all documents of a split one after the other, end-of-text after each: (T,)."""
-    if context.tokenizer.eos_token_id is None:
-        raise LexergyError("the LM's tokenizer has no end-of-text token; expected one, to part documents in training.")
-    end = torch.tensor([context.tokenizer.eos_token_id])
+    """The tokens of all documents of a split one after the other, end-of-text after each where there is one: (T,)."""
+    end_of_text = context.tokenizer.eos_token_id
+    end = torch.tensor([] if end_of_text is None else [end_of_text], dtype=torch.long)
     return {
         split: torch.cat([part for tokens in context.encode(documents) for part in (tokens, end)])
         for split, documents in (("train", context.splits.train), ("validation", context.splits.validation))

@@ -44,6 +44,8 @@ class RunContext:
 
     @cached_property
     def tokenizer(self) -> Any:
+        if self.recipe.lm.finetune is not None:
+            return load_tokenizer(self.folder / "lm")  # there before the LM itself is
         if self.recipe.lm.train is None:
             return self.lm.tokenizer
         return load_tokenizer(self.folder / "tokenizer" / TOKENIZER_FOLDER)

@@ -40,7 +40,7 @@ def build_negatives(context: RunContext, folder: Path, seed: int) -> dict[str, A
 def provenance(context: RunContext, seed: int) -> dict[str, Any]:
     """From which LM, how decoded, from which random numbers; the prefix id is the row's `window`."""
     return {
-        "lm": context.recipe.lm.source or "trained in this run",
+        "lm": context.recipe.lm.description,
         "lm_hash": context.lm.fingerprint(),
         "decoding": context.recipe.negatives.model_dump(mode="json"),
         "seed": seed,

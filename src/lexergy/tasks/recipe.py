@@ -125,15 +125,40 @@ class TrainedLMRecipe(CausalShapeRecipe):
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
 
 
+class LoraRecipe(Section):
+    """Low-rank adapters in place of training all weights."""
+
+    rank: PositiveInt = 8
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+
+
+class FinetuneRecipe(Section):
+    """A finished LM trained further on the training documents, by adapters that are merged into its weights.
+
+    Blocks of `max_length` tokens; each evaluation reads `validation_blocks` of the validation documents, spread
+    evenly (null: all).
+    """
+
+    lora: LoraRecipe = LoraRecipe()
+    max_length: PositiveInt
+    validation_blocks: PositiveInt | None = None
+    training: TrainingConfig
+
+
 class LMRecipe(Section):
     """The base LM: `source` names a finished one, `train` describes one to train here.
+
+    `finetune` adapts the one from a source to the corpus first.
 
     `forbid_special_tokens` (for a source; by default true) gives chat markers and the like probability
     zero; an LM trained here always goes without.
     """
 
+    added_later = frozenset({"finetune"})
+
     source: str | None = None
     forbid_special_tokens: bool | None = None
+    finetune: FinetuneRecipe | None = None
     train: TrainedLMRecipe | None = None
 
     @model_validator(mode="after")
@@ -143,7 +168,18 @@ class LMRecipe(Section):
             raise ValueError(f"{given} of `source` and `train` given; expected exactly one of them")
         if self.train is not None and self.forbid_special_tokens is not None:
             raise ValueError("`forbid_special_tokens` is for an LM from a `source`; leave it out with `train`")
+        if self.train is not None and self.finetune is not None:
+            raise ValueError(
+                "`finetune` is for an LM from a `source`; leave it out with `train`, which trains it whole"
+            )
         return self
+
+    @property
+    def description(self) -> str:
+        """Which LM this is, in a few words."""
+        if self.source is None:
+            return "trained in this run"
+        return self.source if self.finetune is None else f"{self.source}, fine-tuned in this run"
 
 
 class NegativesRecipe(Section):
@@ -153,13 +189,6 @@ class NegativesRecipe(Section):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-
-
-class LoraRecipe(Section):
-    """Low-rank adapters in place of training all weights."""
-
-    rank: PositiveInt = 8
-    alpha: Annotated[float, Field(gt=0)] = 16.0
 
 
 class NgramTablesRecipe(Section):

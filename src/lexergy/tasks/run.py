@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from lexergy.data.files import atomic_write_json
-from lexergy.tasks.base_models import build_tokenizer, build_windows, refer_to_lm, train_lm, train_masked_lm
+from lexergy.tasks.base_models import (
+    build_tokenizer,
+    build_windows,
+    finetune_lm,
+    refer_to_lm,
+    train_lm,
+    train_masked_lm,
+)
 from lexergy.tasks.baselines import measure_baselines, train_baseline
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
@@ -86,7 +93,10 @@ class _Run:
 
     def _found_lm(self) -> Stage:
         config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
-        return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
+        if self.recipe.lm.finetune is None:
+            return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
+        config["corpus"] = self.corpus
+        return self.runner.run("lm", config, [], lambda folder, seed: finetune_lm(self.context, folder, seed))
 
     def _tokenizer(self) -> Stage:
         config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}

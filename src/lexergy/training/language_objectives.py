@@ -26,12 +26,23 @@ class LanguageModelling:
         block 0 a b c d            predicts b c d
         block 1       d e f g      predicts e f g
 
-    The model maps `input_ids` (B, L) to an output with `logits` (B, L, V).
+    The model maps `input_ids` (B, L) to an output with `logits` (B, L, V). An evaluation reads
+    `validation_blocks` blocks, spread evenly (None: all), `evaluation_rows` of them at a time.
     """
 
-    def __init__(self, train_tokens: Tensor, validation_tokens: Tensor, block_length: int) -> None:
+    def __init__(
+        self,
+        train_tokens: Tensor,
+        validation_tokens: Tensor,
+        block_length: int,
+        *,
+        validation_blocks: int | None = None,
+        evaluation_rows: int = EVALUATION_ROWS,
+    ) -> None:
         self.train = _blocks(train_tokens, block_length + 1, block_length, "train_tokens")
-        self.validation = _blocks(validation_tokens, block_length + 1, block_length, "validation_tokens")
+        validation = _blocks(validation_tokens, block_length + 1, block_length, "validation_tokens")
+        self.validation = _spread(validation, validation_blocks)
+        self.evaluation_rows = min(evaluation_rows, EVALUATION_ROWS)
 
     @property
     def num_examples(self) -> int:
@@ -41,7 +52,7 @@ class LanguageModelling:
         return self._block_loss(model, self.train[indices]), {}
 
     def evaluate(self, model: Any) -> dict[str, float]:
-        return _mean_over_blocks(model, self.validation, self._block_loss)
+        return _mean_over_blocks(model, self.validation, self._block_loss, self.evaluation_rows)
 
     def _block_loss(self, model: Any, blocks: Tensor) -> Tensor:  # (B, L + 1) -> ()
         blocks = blocks.to(device_of(model))
@@ -117,8 +128,17 @@ def _blocks(tokens: Tensor, size: int, stride: int, name: str) -> Tensor:
     return tokens.long().unfold(0, size, stride)
 
 
-def _mean_over_blocks(model: Any, blocks: Tensor, loss: Callable[[Any, Tensor], Tensor]) -> dict[str, float]:
+def _spread(blocks: Tensor, count: int | None) -> Tensor:
+    """At most `count` of the blocks, at equal distances: (N, L) -> (n, L)."""
+    if count is None or count >= len(blocks):
+        return blocks
+    return blocks[torch.arange(count) * len(blocks) // count]
+
+
+def _mean_over_blocks(
+    model: Any, blocks: Tensor, loss: Callable[[Any, Tensor], Tensor], rows: int = EVALUATION_ROWS
+) -> dict[str, float]:
     with evaluating(model):
-        losses = [float(loss(model, part)) * len(part) for part in blocks.split(EVALUATION_ROWS)]
+        losses = [float(loss(model, part)) * len(part) for part in blocks.split(rows)]
     mean = torch.tensor(losses, dtype=torch.float64).sum() / len(blocks)
     return {"loss": float(mean), "perplexity": float(mean.exp())}

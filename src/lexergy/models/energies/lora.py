@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.lora import LoraLayer
 from transformers import PreTrainedModel
 
 from lexergy.errors import LexergyError
@@ -41,6 +42,15 @@ def add_lora(backbone: PreTrainedModel, lora: Lora) -> None:
         ) from error
     for name, parameter in backbone.named_parameters():
         parameter.requires_grad_(is_adapter(name))
+
+
+def merge_lora(backbone: PreTrainedModel) -> None:
+    """Add the adapters to the weights, in place, and leave the plain layers that were there before."""
+    adapted = {name: module for name, module in backbone.named_modules() if isinstance(module, LoraLayer)}
+    for name, module in adapted.items():
+        module.merge()  # type: ignore[attr-defined]
+        parent, _, child = name.rpartition(".")
+        setattr(backbone.get_submodule(parent), child, module.get_base_layer())
 
 
 def is_adapter(parameter_name: str) -> bool:

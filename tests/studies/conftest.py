@@ -14,10 +14,12 @@ from tasks.conftest import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe, write_c
 LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
 TINY = "tiny"
 SMALL = {"windows": 9, "samples": 8, "candidates": 12}
+FURTHER = {"kind": "refreshed", "of": "unit", "candidates": 4, "training": TRAINING}
 
 
 class Toy(NamedTuple):
     recipe: Path
+    dynamic_recipe: Path  # with refreshed energies beside
     runs: Path
 
     def study(self, name: str) -> Study:
@@ -25,7 +27,8 @@ class Toy(NamedTuple):
         study = load_study(name)
         size = study.sizes["cpu"]
         settings = {key: SMALL.get(key, value) for key, value in size.settings.items()}
-        return dataclasses.replace(study, sizes={"cpu": Size(str(self.recipe), settings=settings)})
+        recipe = self.dynamic_recipe if name == "dynamic-nce" else self.recipe
+        return dataclasses.replace(study, sizes={"cpu": Size(str(recipe), settings=settings)})
 
     def reproduce(self, name: str, **options):
         return reproduce(self.study(name), runs=self.runs, progress=False, **options)
@@ -52,6 +55,9 @@ def toy(tmp_path_factory) -> Toy:
         },
         generation=None,
     )
-    path = folder / "tiny.yaml"
-    path.write_text(yaml.safe_dump(recipe, sort_keys=False))
-    return Toy(path, folder / "runs")
+    refreshed = {"refreshed": FURTHER, "continued": {**FURTHER, "noise": "lm"}}
+    dynamic = {**recipe, "name": f"{TINY}-dynamic", "energies": recipe["energies"] | refreshed, "baselines": {}}
+    paths = [folder / f"{content['name']}.yaml" for content in (recipe, dynamic)]
+    for path, content in zip(paths, (recipe, dynamic), strict=True):
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return Toy(*paths, folder / "runs")

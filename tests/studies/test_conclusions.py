@@ -222,3 +222,14 @@ def test_table_1_findings_turn_with_the_numbers(tiny_run):
         assert verdict(worse, sentence) is FAILS
     for nats in (-1.0, 1.0):
         assert verdict(shifted(tiny_run, "unit", nats), "BALM performs similarly") is FAILS
+
+
+def test_long_text_is_compared_with_peoples():
+    """The joint model matches people's text in the first chunk only; the LM is off by 1 everywhere."""
+    from lexergy.studies.long_text import _closer
+
+    noise = np.random.default_rng(0).normal(0, 0.1, (200, 2))
+    distance = {"base": [1 + noise], "joint": [noise[::-1] + np.array([0.0, -1.5])]}
+    assert [_closer(distance, chunk).verdict for chunk in (0, 1)] == [Verdict.HOLDS, Verdict.DOES_NOT_HOLD]
+    turned = {"base": distance["joint"], "joint": distance["base"]}
+    assert [_closer(turned, chunk).verdict for chunk in (0, 1)] == [Verdict.DOES_NOT_HOLD, Verdict.HOLDS]

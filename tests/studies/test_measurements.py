@@ -1,5 +1,7 @@
 """What the studies measure, against the models asked directly; texts and n-grams by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -154,3 +156,19 @@ def test_places_of_words_by_hand():
     assert first_places(words[:4], 1) == {}
     far = [" many", *[","] * 16, " many"]
     assert first_places(far, 1) == {NEW: 17}
+
+
+def test_long_texts_are_scored_chunk_by_chunk(subject):
+    """Each chunk's log-probability is the LM's, given as much of the text before it as a prefix is long."""
+    settings = {"windows": 3, "chunks": 3, "candidates": 5}
+    table = load_study("long-text").measurement.rows(dataclasses.replace(subject, settings=settings), range(3))
+    windows, lm = subject.windows.select(range(3)), subject.joint.lm
+    length, context = windows.continuation_length, windows.prefix_length
+    for writer in ("joint", "base"):
+        text = torch.cat((windows.prefixes, column(table, f"{writer}_tokens")), 1)
+        assert text.shape[1] == context + 3 * length
+        for chunk in range(3):
+            start = chunk * length
+            expected = lm.log_prob(text[:, start : start + context + length], prefix_length=context)
+            torch.testing.assert_close(column(table, f"{writer}_log_prob")[:, chunk], expected, atol=1e-4, rtol=0)
+    assert (column(table, "joint_tokens") != column(table, "base_tokens")).any()

@@ -66,7 +66,7 @@ def test_several_seeds(toy, tmp_path):
     assert "Student's t over 2 seeds" in page
     one = toy.reproduce("figure-2-left", seeds=(1,))
     assert one.conclusion.tables != result.conclusion.tables
-    assert {path.name for path in toy.runs.iterdir()} == {"tiny-seed0", "tiny-seed1"}
+    assert {path.name for path in toy.runs.iterdir()} >= {"tiny-seed0", "tiny-seed1"}
 
 
 def test_a_killed_measurement_goes_on(toy, tmp_path):

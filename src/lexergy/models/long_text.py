@@ -25,6 +25,7 @@ class LongRows(NamedTuple):
 
     tokens: Tensor  # (B, J * C)
     energy: Tensor  # (B, J) of each chunk given the text before it
+    log_prob: Tensor  # (B, J) the LM's, under the law that the candidates were drawn from
     log_weights: Tensor  # (B, J, n) of each chunk's candidates
 
 
@@ -68,6 +69,7 @@ def continue_long(
     return LongRows(
         text[:, prefix.shape[1] :],
         torch.stack([chunk.energy for chunk in chunks], 1),
+        torch.stack([chunk.log_prob for chunk in chunks], 1),
         torch.stack([chunk.log_weights for chunk in chunks], 1),
     )
 

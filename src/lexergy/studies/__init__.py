@@ -8,4 +8,6 @@ CATALOGUE = {
     "figure-3": "log-probabilities of people's text and of a model's own samples",
     "table-3": "next-token probabilities where the LM repeats a word",
     "tables-5-6": "continuations of the lowest and the highest energy beside people's",
+    "long-text": "long texts written chunk by chunk, by the joint model and by the LM (Section 6)",
+    "dynamic-nce": "negatives refreshed from the joint model itself (Section 6)",
 }

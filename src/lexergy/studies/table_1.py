@@ -109,13 +109,13 @@ def _joint_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
         lower=[estimate.lower for estimate in estimates],
         upper=[estimate.upper for estimate in estimates],
         std_errors=[estimate.std_error for estimate in estimates],
-        gains=[_joint_gains(run, name) for run in runs],
+        gains=[joint_gains(run, name) for run in runs],
         ess=float(np.mean([estimate.ess for estimate in estimates])),
         pareto_k=float(np.mean([estimate.pareto_k for estimate in estimates])),
     )
 
 
-def _joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
+def joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
     """-(E + log Z) / C with the upper bound of log Z."""
     result = run.energies[name]
     log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()

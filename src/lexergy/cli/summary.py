@@ -19,9 +19,12 @@ PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - 
 def run_and_show(recipe: "Recipe", folder: Path, *, as_json: bool) -> None:
     """Bring the run up to date, write its report and show what came out."""
     from lexergy.report.page import write_report
+    from lexergy.tasks.processes import is_main_process
     from lexergy.tasks.run import run
 
     result = run(recipe, folder)
+    if not is_main_process():
+        return
     report = write_report(folder)
     if as_json:
         print_json(summary(result, report))

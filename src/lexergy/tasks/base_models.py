@@ -16,6 +16,7 @@ from lexergy.models.initialisation import initialised_from
 from lexergy.models.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.context import SPLITS, TOKENIZER_FOLDER, RunContext
+from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.recipe import MaskedLMRecipe, TrainedLMRecipe
 from lexergy.tasks.stages import stage_seed
 from lexergy.training.config import TrainingConfig
@@ -142,10 +143,11 @@ def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
-    model.save_pretrained(folder)
-    context.tokenizer.save_pretrained(folder)
-    lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()))
-    _without_special_tokens(lm).save_reference(folder)
+    if is_main_process():
+        model.save_pretrained(folder)
+        context.tokenizer.save_pretrained(folder)
+        lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()))
+        _without_special_tokens(lm).save_reference(folder)
     return {"parameters": model.num_parameters(), **training_facts(result)}
 
 
@@ -167,8 +169,9 @@ def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     )
     config = seeded(recipe.training, seed)
     result = train(model, objective, config, folder, progress=context.progress, label="masked lm")
-    model.save_pretrained(folder)
-    context.tokenizer.save_pretrained(folder)
+    if is_main_process():
+        model.save_pretrained(folder)
+        context.tokenizer.save_pretrained(folder)
     return {"parameters": model.num_parameters(), **training_facts(result)}
 
 

@@ -21,6 +21,7 @@ from lexergy.models.scratch import build_causal_lm
 from lexergy.tasks.base_models import seeded, token_streams, training_facts
 from lexergy.tasks.columns import to_column
 from lexergy.tasks.context import RunContext
+from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.recipe import BalmRecipe, BaselineRecipe, CausalShapeRecipe, RalmRecipe, Recipe
 from lexergy.tasks.results import ESTIMATES_FILE, TOKENS_FILE, token_column
 from lexergy.training.language_objectives import LanguageModelling
@@ -38,7 +39,8 @@ def train_baseline(context: RunContext, name: str, folder: Path, seed: int) -> d
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label=name)
-    save_lm(model.residual if isinstance(model, ProductLM) else model, folder)
+    if is_main_process():
+        save_lm(model.residual if isinstance(model, ProductLM) else model, folder)
     return {"parameters": num_parameters(model), **training_facts(result)}
 
 

@@ -21,6 +21,7 @@ from lexergy.models.energies import (
 from lexergy.tasks.base_models import seeded, training_facts
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.negatives import contrastive_data
+from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.recipe import (
     EncoderEnergyRecipe,
     Recipe,
@@ -62,7 +63,8 @@ def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path,
     as_energy(energy, context.lm)
     config = seeded(recipe.training, seed)
     result = train(energy, NoiseContrastive(data, validation), config, folder, progress=context.progress, label=name)
-    energy.save_pretrained(folder)
+    if is_main_process():
+        energy.save_pretrained(folder)
     trained = sum(weight.numel() for weight in energy.parameters() if weight.requires_grad)
     return {"trained_parameters": trained, **training_facts(result)}
 

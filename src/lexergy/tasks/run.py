@@ -1,6 +1,5 @@
 """A recipe, stage by stage, into a run folder."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.fingerprint import fingerprint
 from lexergy.tasks.measure import generate_samples, measure_perplexity
 from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
+from lexergy.tasks.processes import is_main_process, wait_until
 from lexergy.tasks.recipe import (
     EncoderEnergyRecipe,
     RalmRecipe,
@@ -29,15 +29,17 @@ from lexergy.tasks.recipe import (
     TransformerEnergyRecipe,
 )
 from lexergy.tasks.results import RUN_FILE, RunResult, load_run
-from lexergy.tasks.stages import Stage, StageRunner, locked
+from lexergy.tasks.stages import Stage, StageRunner, locked, read_json
 
 
 def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResult:
     """Bring the run in `folder` up to date with the recipe and return what it found.
 
-    Finished stages are only read; a stage that was killed goes on where it was, to the same result.
+    Finished stages are only read; a stage that was killed goes on where it was, to the same result. Started in
+    several processes (`accelerate launch -m lexergy run`), they train together and the first does the rest.
     """
     folder = Path(folder)
+    progress = progress and is_main_process()
     with locked(folder):
         runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
         _Run(recipe, folder, runner, progress).all_stages()
@@ -46,7 +48,9 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
             "stages": {name: stage.key for name, stage in runner.stages.items()},
         }
         path = folder / RUN_FILE
-        if not path.exists() or json.loads(path.read_text(encoding="utf-8")) != record:
+        if not is_main_process():
+            wait_until(lambda: read_json(path) == record)
+        elif read_json(path) != record:
             atomic_write_json(path, record)
         return load_run(folder)
 
@@ -116,6 +120,7 @@ class _Run:
             {"corpus": self.corpus, "model": self.plain["lm"]["train"]},
             [tokenizer],
             lambda folder, seed: train_lm(self.context, folder, seed),
+            together=True,
         )
         if self.recipe.masked_lm is None:
             return {"lm": lm}
@@ -124,6 +129,7 @@ class _Run:
             {"corpus": self.corpus, "model": self.plain["masked_lm"]},
             [tokenizer],
             lambda folder, seed: train_masked_lm(self.context, folder, seed),
+            together=True,
         )
         return {"lm": lm, "masked_lm": masked_lm}
 
@@ -173,6 +179,7 @@ class _Run:
             config,
             inputs,
             lambda folder, seed: train_energy(self.context, name, negatives, folder, seed),
+            together=True,
         )
 
     def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:
@@ -191,6 +198,7 @@ class _Run:
             {"corpus": self.corpus, "model": self.plain["baselines"][name]},
             [lm if is_product else tokenizer],
             lambda folder, seed: train_baseline(self.context, name, folder, seed),
+            together=True,
         )
 
     def _baselines(self, windows: Stage, lm: Stage, baselines: list[Stage]) -> Stage:

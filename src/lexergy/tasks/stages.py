@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from lexergy.data.files import PARTIAL_NAME, atomic_write_json, hash_of
 from lexergy.errors import LexergyError
+from lexergy.tasks.processes import is_main_process, wait_until
 
 MANIFEST = "stage.json"
 PARTIAL = "partial.json"
@@ -55,7 +56,8 @@ class StageRunner:
         self.run_seed = run_seed
         self.stages: dict[str, Stage] = {}
         self._announce = announce
-        _remove_leftovers(folder)
+        if is_main_process():
+            _remove_leftovers(folder)
 
     def run(
         self,
@@ -63,18 +65,22 @@ class StageRunner:
         config: dict[str, Any],
         inputs: list[Stage],
         build: Callable[[Path, int], dict[str, Any]],
+        *,
+        together: bool = False,
     ) -> Stage:
         """The finished stage `name`; `build(folder, seed)` is called only when it is not finished yet.
 
         `build` may find its own earlier work in the folder, when it was killed, and must end with the same
-        result as if it had not been. It returns the facts for the manifest.
+        result as if it had not been. It returns the facts for the manifest. Of several processes all build a
+        stage `together` (a training, which shares its batches out); any other the first one builds alone.
         """
         seed = stage_seed(self.run_seed, name)
         built_from = {stage.name: stage.key for stage in inputs}
         key = hash_of({"stage": name, "config": config, "seed": seed, "built_from": built_from})
         folder = self.folder / name
-        finished = read_json(folder / MANIFEST)
-        if finished is None or finished["key"] != key:
+        if not is_main_process():
+            _take_part(folder, key, (lambda: build(folder, seed)) if together else None)
+        elif not _is_named(folder / MANIFEST, key):
             attempts = self._begin(folder, key)
             self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
             started = time.monotonic()
@@ -91,7 +97,8 @@ class StageRunner:
                 "facts": facts,
             }
             atomic_write_json(folder / MANIFEST, manifest)
-        (folder / PARTIAL).unlink(missing_ok=True)
+        if is_main_process():
+            (folder / PARTIAL).unlink(missing_ok=True)
         stage = read_stage(folder)
         self.stages[name] = stage
         return stage
@@ -120,6 +127,20 @@ class StageRunner:
         stale = self.folder / f"{STALE_PREFIX}{folder.name}"
         folder.rename(stale)
         shutil.rmtree(stale)
+
+
+def _take_part(folder: Path, key: str, build: Callable[[], Any] | None) -> None:
+    """What another process than the first does in a stage: build with it where there is something to, and wait."""
+    if build is not None:
+        wait_until(lambda: _is_named(folder / PARTIAL, key) or _is_named(folder / MANIFEST, key))
+        if not _is_named(folder / MANIFEST, key):
+            build()
+    wait_until(lambda: _is_named(folder / MANIFEST, key))
+
+
+def _is_named(path: Path, key: str) -> bool:
+    content = read_json(path)
+    return content is not None and content["key"] == key
 
 
 def _remove_leftovers(folder: Path) -> None:
@@ -151,7 +172,13 @@ def read_stage(folder: Path) -> Stage:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the run folder's lock: two processes never write the same run. A dead process holds no lock."""
+    """Hold the run folder's lock: two processes never write the same run. A dead process holds no lock.
+
+    Of several processes that were launched together only the first writes, and holds it.
+    """
+    if not is_main_process():
+        yield
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):

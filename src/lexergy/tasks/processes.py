@@ -1,0 +1,22 @@
+"""A run in several processes, as `accelerate launch` and `torchrun` start them: they meet in the run folder.
+
+The first process writes the run; the others train with it and otherwise wait for its files. Waiting on files has
+no time limit, where a barrier of torch gives up after minutes and a stage may take a day.
+"""
+
+import os
+import time
+from collections.abc import Callable
+
+POLL_SECONDS = 0.5
+
+
+def is_main_process() -> bool:
+    """Whether this is the first, or the only, process."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Look again and again. When the first process fails, the launcher ends those that wait for it."""
+    while not happened():
+        time.sleep(POLL_SECONDS)

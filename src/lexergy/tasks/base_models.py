@@ -16,7 +16,7 @@ from lexergy.models.initialisation import initialised_from
 from lexergy.models.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.context import SPLITS, TOKENIZER_FOLDER, RunContext
-from lexergy.tasks.processes import is_main_process
+from lexergy.tasks.processes import is_main_process, meet
 from lexergy.tasks.recipe import MaskedLMRecipe, TrainedLMRecipe
 from lexergy.tasks.stages import stage_seed
 from lexergy.training.config import TrainingConfig
@@ -87,7 +87,9 @@ def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     recipe, lm = context.recipe.lm.finetune, _finished_lm(context)
     assert recipe is not None
     assert lm.tokenizer is not None
-    lm.tokenizer.save_pretrained(folder)
+    if is_main_process():
+        lm.tokenizer.save_pretrained(folder)
+    meet()  # all read the tokenizer
     streams = token_streams(context)
     objective = LanguageModelling(
         streams["train"],
@@ -103,9 +105,10 @@ def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     config = seeded(recipe.training, seed)
     result = train(lm.model, objective, config, folder, progress=context.progress, label="lm")
     merge_lora(body)
-    lm.model.save_pretrained(folder)
-    lm.source = str(folder.resolve())
-    lm.save_reference(folder)
+    if is_main_process():
+        lm.model.save_pretrained(folder)
+        lm.source = str(folder.resolve())
+        lm.save_reference(folder)
     return {
         "parameters": lm.model.num_parameters(),
         "trained_parameters": trained,

@@ -16,6 +16,15 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def meet() -> None:
+    """Go on when all processes are here, which must be soon; `wait_until` is for what takes long."""
+    if "RANK" in os.environ:
+        # Imported here: a run in one process needs none of it.
+        from accelerate import PartialState
+
+        PartialState().wait_for_everyone()
+
+
 def wait_until(happened: Callable[[], bool]) -> None:
     """Look again and again. When the first process fails, the launcher ends those that wait for it."""
     while not happened():

@@ -100,7 +100,9 @@ class _Run:
         if self.recipe.lm.finetune is None:
             return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
         config["corpus"] = self.corpus
-        return self.runner.run("lm", config, [], lambda folder, seed: finetune_lm(self.context, folder, seed))
+        return self.runner.run(
+            "lm", config, [], lambda folder, seed: finetune_lm(self.context, folder, seed), together=True
+        )
 
     def _tokenizer(self) -> Stage:
         config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}

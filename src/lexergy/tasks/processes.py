@@ -21,8 +21,10 @@ def meet() -> None:
     if "RANK" in os.environ:
         # Imported here: a run in one process needs none of it.
         from accelerate import PartialState
+        from accelerate.utils import parse_flag_from_env
 
-        PartialState().wait_for_everyone()
+        # Accelerate keeps its first state: it must be the one that the training will ask for.
+        PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU")).wait_for_everyone()
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 """The accelerator and the optimiser that a configuration asks for."""
 
+import os
 from typing import Any
 
 import torch
@@ -21,6 +22,12 @@ def build_accelerator(config: TrainingConfig) -> Accelerator:
         # An encoder may have weights that an energy never reads, such as a pooler.
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if accelerator.num_processes != launched:  # they would train apart and write the same files
+        raise LexergyError(
+            f"{launched} processes were launched and Accelerate sees {accelerator.num_processes}; expected the same; "
+            "start them with `accelerate launch`, or on CPUs set ACCELERATE_USE_CPU=true."
+        )
     if config.mixed_precision == "fp16" and accelerator.scaler is None:
         raise LexergyError(
             f"`mixed_precision` is fp16 on {accelerator.device.type}; expected a GPU; choose bf16 or no."

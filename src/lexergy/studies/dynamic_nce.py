@@ -27,13 +27,13 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         found = estimates[name]
         rows.append((description, *numbers, found.value, found.low, found.high))
     columns = ("trained", "optimistic", "pessimistic", "ESS", f"gain ({NATS})", "low", "high")
-    found = [estimates[name] for name in MODELS]
+    points = [estimates[name] for name in MODELS]
     series = Series(
         "joint model",
         range(len(MODELS)),
-        [one.value for one in found],
-        [one.low for one in found],
-        [one.high for one in found],
+        [point.value for point in points],
+        [point.low for point in points],
+        [point.high for point in points],
         style="points",
     )
     return Conclusion(

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from lexergy.models.long_text import continue_long
 from lexergy.studies.figure_2_right import unique_share
-from lexergy.studies.findings import Finding, above, mean
+from lexergy.studies.findings import Estimate, Finding, above, mean
 from lexergy.studies.picture import Panel, Series
 from lexergy.studies.study import Cell, Conclusion, Evidence, Measurement, Settings, Size, Study, Subject, Table
 from lexergy.tasks.columns import to_column
@@ -56,15 +56,19 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         for writer in WRITERS
     }
     num_chunks = distance["base"][0].shape[1]
-    rows: list[tuple[Cell, ...]] = []
-    for writer, label in WRITERS.items():
-        for chunk in range(num_chunks):
-            found = mean([values[:, chunk] for values in distance[writer]])
-            rows.append((label, chunk + 1, found.value, found.low, found.high))
+    estimates = {
+        writer: [mean([values[:, chunk] for values in distance[writer]]) for chunk in range(num_chunks)]
+        for writer in WRITERS
+    }
+    rows: list[tuple[Cell, ...]] = [
+        (label, chunk + 1, found.value, found.low, found.high)
+        for writer, label in WRITERS.items()
+        for chunk, found in enumerate(estimates[writer])
+    ]
     columns = ("text of", "chunk", "people - model, log P_LM per token", "low", "high")
     return Conclusion(
         tables=(Table("likelihood by chunk", columns, rows), _unique_table(evidence)),
-        panels=(Panel("chunk", "log P_LM per token, people - model", _series(rows)),),
+        panels=(Panel("chunk", "log P_LM per token, people - model", _series(estimates)),),
         findings=(*(_closer(distance, chunk) for chunk in range(num_chunks)), _more_unique(evidence)),
     )
 
@@ -102,10 +106,16 @@ def _more_unique(evidence: Sequence[Evidence]) -> Finding:
     )
 
 
-def _series(rows: Sequence[tuple[Cell, ...]]) -> tuple[Series, ...]:
+def _series(estimates: dict[str, list[Estimate]]) -> tuple[Series, ...]:
     return tuple(
-        Series(label, *([row[place] for row in rows if row[0] == label] for place in (1, 2, 3, 4)))  # type: ignore[misc]
-        for label in WRITERS.values()
+        Series(
+            label,
+            range(1, len(estimates[writer]) + 1),
+            [found.value for found in estimates[writer]],
+            [found.low for found in estimates[writer]],
+            [found.high for found in estimates[writer]],
+        )
+        for writer, label in WRITERS.items()
     )
 
 

@@ -28,14 +28,14 @@ def noise(scale=1.0, shape=(N,), seed=0):
     return scale * np.random.default_rng(seed).normal(size=shape)
 
 
-def position_rows(*, falling=True, bias=0.0):
+def position_rows(*, falling=True, bias=0.0, gap=1e-3):
     """A gain and a gap that shrink from left to right (or grow), and an estimate off by `bias` at the last."""
     size = np.linspace(1, 0.1, C) if falling else np.linspace(0.1, 1, C)
     base = -3 + noise(0.1, (N, C))
     middle = base + 0.5 * size + noise(0.05, (N, C), 1)
     middle[:, -1] = base[:, -1] + (0.05 if falling else -0.5)
     exact = middle[:, -1] - bias + noise(0.01, seed=2)
-    return {"base": base, "lower": middle - 0.1 * size, "upper": middle + 0.1 * size, "last_exact": exact}
+    return {"base": base, "lower": middle - gap * size, "upper": middle + gap * size, "last_exact": exact}
 
 
 def test_figure_1():
@@ -49,6 +49,12 @@ def test_figure_1():
     assert [row[3] for row in by_position.rows[:-1]] == [None] * (C - 1)
     assert by_position.rows[-1][3] == pytest.approx(np.exp((rows["base"][:, -1] - rows["last_exact"]).mean()))
     assert last.rows[0][3] == pytest.approx(conclusion.findings[0].estimate.value)
+
+
+def test_errors_that_agree_by_chance_are_no_bias():
+    """All windows are off by as much, yet by less than their weights say that they may be."""
+    assert verdicts(conclude("figure-1", position_rows(bias=0.01)))[0] is FAILS
+    assert verdicts(conclude("figure-1", position_rows(bias=0.01, gap=0.2)))[0] is Verdict.NOT_DECIDED
 
 
 def test_the_monte_carlo_error_of_figure_1_is_the_spread_of_its_estimates():
@@ -110,7 +116,7 @@ def test_figure_3():
 
 def words(repeated, new):
     """Contexts whose word changes its log-probability by as much as said, give or take."""
-    changes = {"repeated": repeated + noise(0.5, seed=1), "new": new + noise(0.5, seed=2)}
+    changes = {"repeated": repeated + noise(0.5, seed=1), "before": new + noise(0.5, seed=2)}
     kinds = [kind for kind, values in changes.items() for _ in values]
     top = [[{"text": " union", "probability": 0.5}, {"text": " debt", "probability": 0.2}]] * len(kinds)
     return {

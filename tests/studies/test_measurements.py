@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from lexergy.models.residual import ResidualEBM
+from lexergy.studies import table_3
 from lexergy.studies.figure_2_right import unique_share, unique_share_of_all
 from lexergy.studies.samples import SAMPLES_TOP_10, SAMPLES_UNTRUNCATED, TEXTS
 from lexergy.studies.study import Subject, load_study
-from lexergy.studies.table_3 import NEW, REPEATED, first_places
+from lexergy.studies.table_3 import first_repetition
 from lexergy.tasks.columns import from_column
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.results import load_run
@@ -117,26 +118,33 @@ def test_means_over_own_samples(subject):
     torch.testing.assert_close(column(sharp, "joint_mean_score"), best)
 
 
-def test_table_3_compares_at_the_place_it_says(subject):
-    settings = {"samples": 8, "candidates": 20, "top_k": 10}
-    table = (
-        load_study("table-3")
-        .measurement.rows(Subject(subject.joint, subject.windows, settings, seed=2), range(8))
-        .to_pylist()
-    )
-    assert {record["kind"] for record in table} <= {REPEATED, NEW}
-    assert table
-    for record in table:
-        word = record["word"].strip()
-        assert len(word) >= 4
-        assert 0 < record["base"] < 1
-        assert 0 < record["joint"] < 1
-        if record["kind"] == REPEATED:
-            assert word in record["context"]
-        law = subject.joint.lm.next_log_prob(subject.joint.lm.encode(record["context"])[None])[0].exp()
-        # Encoding a decoded text may cut it differently: only the likeliest token is compared.
-        assert record["base_top"][0]["probability"] >= record["base_top"][1]["probability"]
-        assert law.max() <= record["base_top"][0]["probability"] * 1.5
+def test_table_3_compares_both_laws_at_the_repetition(subject, monkeypatch):
+    """With an energy that is the same for all texts both laws agree; with another one they do not."""
+    monkeypatch.setattr(table_3, "LETTERS", 2)  # the tiny LM has few long words
+    settings = {"samples": 4, "candidates": 20, "top_k": 10}
+
+    class Flat:
+        features = None
+
+        def score(self, prefix, continuations, features=None):
+            assert prefix.shape[1] == 8  # however long the context, the energy judges the whole continuation
+            assert continuations.shape[2] == 6
+            return torch.ones(continuations.shape[:2])
+
+    flat = Subject(ResidualEBM(subject.joint.lm, Flat()), subject.windows, settings, seed=2)
+    records = load_study("table-3").measurement.rows(flat, range(12)).to_pylist()
+    assert len(records) >= 4
+    kinds = [record["kind"] for record in records]
+    assert kinds == [table_3.REPEATED, table_3.BEFORE] * (len(records) // 2)
+    for repeated, before in zip(records[::2], records[1::2], strict=True):
+        assert repeated["context"] == before["context"] + before["word"]
+    for record in records:
+        assert record["joint"] == pytest.approx(record["base"])
+        assert [entry["text"] for entry in record["base_top"]] == [entry["text"] for entry in record["joint_top"]]
+    tested = Subject(subject.joint, subject.windows, settings, seed=2)
+    others = load_study("table-3").measurement.rows(tested, range(12)).to_pylist()
+    assert [record["context"] for record in others] == [record["context"] for record in records]
+    assert any(record["joint"] != pytest.approx(record["base"], rel=1e-3) for record in others)
 
 
 def test_unique_ngrams_by_hand():
@@ -148,14 +156,20 @@ def test_unique_ngrams_by_hand():
     assert unique_share_of_all(texts, 2) == 6 / 12
 
 
-def test_places_of_words_by_hand():
-    words = [" many", " the", "us", " the", " many", " union", " union", "."]
-    # " the" is too short, " many" at 4 repeats the first word, " union" at 5 is new.
-    assert first_places(words, 3) == {REPEATED: 4, NEW: 5}
-    assert first_places(words, 5) == {NEW: 5, REPEATED: 6}
-    assert first_places(words[:4], 1) == {}
-    far = [" many", *[","] * 16, " many"]
-    assert first_places(far, 1) == {NEW: 17}
+def test_repetitions_by_hand():
+    words = {0: " of", 1: " the", 2: " un", 3: "ion", 4: ",", 5: " congress"}
+
+    def found(*tokens, start=1):
+        return first_repetition(list(tokens), [words[token] for token in tokens], start)
+
+    assert found(5, 4, 5) == 2  # a long word
+    assert found(2, 3, 4, 2, 3) == 4  # five letters in two pieces
+    assert found(2, 3, 4, 0, 3) is None  # " of" + "ion" is new
+    assert found(0, 1, 4, 0, 1) == 4  # "of the"
+    assert found(1, 4, 5, 1) is None  # too short alone, and ", congress the" is new
+    assert found(5, 5, 4, 5, start=2) == 3  # " congress," is new
+    assert found(5, *[4] * 32, 5) is None  # too long ago
+    assert found(5, *[4] * 31, 5) == 32
 
 
 def test_long_texts_are_scored_chunk_by_chunk(subject):

@@ -9,6 +9,7 @@ from lexergy.report.tables import (
     percent,
     perplexity_table,
     relative_gain,
+    terminal_table,
     transposed,
     verdicts,
 )
@@ -114,3 +115,23 @@ def test_transposed_twice_is_the_same():
     assert transposed(table).columns == ("", "frozen LM", "joint model")
     again = transposed(transposed(table))
     assert (tuple(again.columns), list(map(tuple, again.rows))) == table
+
+
+def test_many_models_stand_below_each_other_on_a_terminal():
+    few = terminal_table({"unit": make_perplexity()}, {})
+    assert few == transposed(perplexity_table({"unit": make_perplexity()}, {}))
+    estimates = {name: make_perplexity() for name in ("unit", "bit", "pairs-1500")}
+    many = terminal_table(estimates, {})
+    assert [row[0] for row in many.rows] == ["frozen LM", "unit", "bit", "pairs-1500"]
+    assert many.columns == ("", "perplexity", "gain", "nats per token", "gap", "ESS", "k-hat")
+    assert many.rows[1][1:3] == ("26.34 - 26.53", "7.8 %")
+    widths = [max(len(row[place]) for row in (many.columns, *many.rows)) for place in range(len(many.columns))]
+    assert sum(widths) + 3 * len(widths) <= 80
+
+
+def test_the_doubtful_among_many_are_named():
+    estimates = {name: make_perplexity(pareto_k=k) for name, k in zip("abcd", (0.1, 0.9, 0.2, math.nan), strict=True)}
+    (sentence,) = verdicts(estimates)
+    assert "for b, d: a few samples carry most of the weight" in sentence
+    (sentence,) = verdicts({name: make_perplexity(pareto_k=0.1) for name in "abcd"})
+    assert "the samples suffice" in sentence

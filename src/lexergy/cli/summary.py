@@ -62,10 +62,10 @@ def perplexity_record(estimate) -> dict:  # type: ignore[no-untyped-def]
 
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
-    from lexergy.report.tables import perplexity_table, transposed, verdicts
+    from lexergy.report.tables import terminal_table, verdicts
 
     estimates = {name: energy.perplexity for name, energy in result.energies.items()}
-    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates, result.baselines)))
+    print_table(PERPLEXITY_TITLE, *terminal_table(estimates, result.baselines))
     print_paragraphs(*verdicts(estimates))
     if result.generations:
         first = result.generations[0]

@@ -4,6 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
+SIDE_BY_SIDE = 3  # models
+# Of many models, and under a shorter name where there is one.
+MAIN_COLUMNS = {"perplexity": "", "gain": "", "nats per token": "", "bounds gap": "gap", "ESS": "", "k-hat": ""}
+
 
 class Perplexity(Protocol):
     """What a stored result and a fresh estimate have in common."""
@@ -107,6 +111,16 @@ def transposed(table: Table) -> Table:
     return Table(columns, rows)
 
 
+def terminal_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, Baseline]) -> Table:
+    """What fits 80 columns: few models side by side with all numbers, many below each other with the main ones."""
+    table = perplexity_table(estimates, baselines)
+    if len(table.rows) <= SIDE_BY_SIDE:
+        return transposed(table)
+    kept = [table.columns.index(column) for column in MAIN_COLUMNS]
+    rows = [(row[0].rpartition(", ")[2], *(row[place] for place in kept)) for row in table.rows]
+    return Table(("", *(short or column for column, short in MAIN_COLUMNS.items())), rows)
+
+
 def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
     """The result of each energy in a sentence; where there is one energy only, its name says nothing."""
     return [
@@ -117,7 +131,22 @@ def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
 
 def verdicts(estimates: Mapping[str, Perplexity]) -> list[str]:
     """What k-hat and the effective sample size say about each interval, in plain words."""
+    if len(estimates) > SIDE_BY_SIDE:
+        return [_verdict_on_many(estimates)]
     return [("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate) for name, estimate in estimates.items()]
+
+
+def _verdict_on_many(estimates: Mapping[str, Perplexity]) -> str:
+    first = next(iter(estimates.values()))
+    doubtful = [name for name, estimate in estimates.items() if not estimate.pareto_k <= estimate.pareto_k_threshold]
+    threshold = number(first.pareto_k_threshold)
+    where = f"{first.num_windows} windows, {first.num_samples} samples each"
+    if not doubtful:
+        return f"{where}: k-hat is no more than {threshold} for all of them, the samples suffice for a typical window."
+    return (
+        f"{where}: k-hat is above {threshold} (or cannot be told) for {', '.join(doubtful)}: a few samples carry most "
+        "of the weight there, so treat these intervals with caution and draw more samples."
+    )
 
 
 def _headline(model: str, estimate: Perplexity) -> str:

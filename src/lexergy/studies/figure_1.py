@@ -161,7 +161,7 @@ STUDY = Study(
         "numbers."
     ),
     sizes={
-        "cpu": Size("table-1-cpu", settings={"windows": 64, "samples": 256}),
+        "cpu": Size("table-1-cpu", settings={"windows": 32, "samples": 256}),
         "paper": Size("paper/cc-news-24-layers-bit-med", "bit-med", settings={"windows": 1024, "samples": 20_000}),
     },
     measurement=Measurement("figure-1", _rows),

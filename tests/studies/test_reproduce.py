@@ -110,12 +110,13 @@ def test_mistakes(toy):
 
 
 def test_numbers_and_commands():
-    assert [number(value) for value in (11.5, 0.030668, 123456.7, math.nan, math.inf)] == [
+    assert [number(value) for value in (11.5, 0.030668, 123456.7, math.nan, math.inf, -1.7e-16)] == [
         "11.50",
         "0.03067",
         "123,457",
         "-",
         "∞",
+        "0",
     ]
     options = {"--seeds": "3", "--recipe": "my recipe.yaml", "--energy": None}
     assert command_line("figure-1", options) == "lexergy reproduce figure-1 --seeds 3 --recipe 'my recipe.yaml'"

@@ -17,6 +17,9 @@ from lexergy.studies.study import Cell, StudyResult, Table
 PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
 
 
+ROUNDING_ERROR = 1e-12
+
+
 class StudyFiles(NamedTuple):
     page: Path
     picture: Path
@@ -85,9 +88,11 @@ def describe(finding: Finding) -> str:
 
 
 def number(value: float) -> str:
-    """Four significant digits; a dash where there is no number."""
+    """Four significant digits; a dash where there is no number, 0 where there is only a rounding error."""
     if math.isnan(value):
         return "-"
+    if abs(value) < ROUNDING_ERROR:
+        return "0"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"

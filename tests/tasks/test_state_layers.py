@@ -20,6 +20,7 @@ from lexergy.report.page import KINDS
 from lexergy.tasks.columns import from_column
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.energies import fit_sum
+from lexergy.tasks.evaluate import evaluate
 from lexergy.tasks.negatives import contrastive_data
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.results import load_run
@@ -172,7 +173,7 @@ def test_the_sum_is_at_the_optimum_of_the_validation_pairs(summed, corpus):
 
 def test_a_run_with_a_sum_is_measured_shown_and_moved(summed, tmp_path):
     result = load_run(summed)
-    assert list(result.seconds)[-3:] == ["total", "perplexity", "samples"]
+    assert list(result.seconds)[-4:] == ["total", "perplexity", "sums", "samples"]
     assert list(result.energies) == ["total", *LAYERS, "unit"]
     assert math.isfinite(result.energies["total"].perplexity.upper)
     assert result.energies["total"].history == ()
@@ -201,6 +202,18 @@ def test_a_killed_fit_begins_again_to_the_same_sum(summed, corpus, tmp_path, mon
     for name in ("config.json", "model.safetensors"):
         assert (folder / "total" / name).read_bytes() == (summed / "total" / name).read_bytes()
     assert read_stage(folder / "total").facts == read_stage(summed / "total").facts
+
+
+def test_a_sum_is_measured_from_its_parts(summed):
+    """The energies that the stage `sums` puts together are those that the sum itself gives the same texts."""
+    result = load_run(summed)
+    context = RunContext(result.recipe, summed, progress=False)
+    fresh = evaluate(
+        context.lm, {"total": context.energy("total")}, context.test_windows, 40, read_stage(summed / "perplexity").seed
+    )["total"]
+    stored = result.energies["total"].perplexity
+    assert (stored.lower, stored.upper) == pytest.approx((fresh.lower, fresh.upper), rel=1e-5)
+    assert stored.upper != pytest.approx(result.energies["low"].perplexity.upper, rel=1e-5)
 
 
 @pytest.mark.parametrize("of", [["nobody"], ["total"], ["low", "low"], ["low", "total"]])

@@ -4,29 +4,43 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from lexergy.core.perplexity import PerplexityEstimate
-from lexergy.data.files import atomic_write_json
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import torch
+from torch import Tensor
+
+from lexergy.core.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.data.files import atomic_path, atomic_write_json
 from lexergy.data.shards import ShardStore
+from lexergy.models.energies import SumEnergy
 from lexergy.models.residual import Candidate, ResidualEBM, UnreliableWeightsWarning
 from lexergy.progress import progress_bar
+from lexergy.tasks.columns import from_column, to_column
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.evaluate import evaluate
 from lexergy.tasks.recipe import GenerationRecipe
-from lexergy.tasks.results import ESTIMATES_FILE, WEIGHTS_FOLDER, generation_file
-from lexergy.tasks.stages import PARTIAL, read_json
+from lexergy.tasks.results import (
+    ESTIMATES_FILE,
+    WEIGHTS_FOLDER,
+    generation_file,
+    human_column,
+    read_weights,
+    weights_column,
+)
+from lexergy.tasks.stages import PARTIAL, Stage, read_json
 
 CANDIDATES_KEPT = 5
 
 
 def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
-    """Evaluate all energies on the same samples; the log-weights are kept in shards."""
+    """Evaluate all energies but sums on the same samples; the log-weights are kept in shards."""
     recipe = context.recipe.perplexity
     windows = context.test_windows
     # The stage's key stands for LM, energies, windows and samples.
     provenance = {"key": read_json(folder / PARTIAL)["key"], "seed": seed}
     estimates = evaluate(
         context.lm,
-        {name: context.energy(name) for name in context.recipe.energies},
+        {name: context.energy(name) for name in context.recipe.trained_energies},
         windows,
         recipe.samples,
         seed,
@@ -35,6 +49,33 @@ def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str
     )
     atomic_write_json(folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
     return {"windows": len(windows), "samples": recipe.samples}
+
+
+def measure_sums(context: RunContext, perplexity: Stage, folder: Path, seed: int) -> dict[str, Any]:
+    """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn."""
+    parts = read_weights(perplexity.folder)
+    base_log_prob = _column(parts, "base_log_prob")  # (N,)
+    columns, estimates = {}, {}
+    for name, recipe in context.recipe.sums.items():
+        energy = context.energy(name)
+        assert isinstance(energy, SumEnergy)
+        constant, coefficients = energy.constant.item(), energy.coefficients.tolist()
+        weighed = list(zip(coefficients, recipe.of, strict=True))
+        human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
+        log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
+        length = context.recipe.windows.continuation
+        estimates[name] = _plain(perplexity_from_weights(base_log_prob, human, log_weights, length, seed))
+        columns[human_column(name)] = to_column(human.numpy())
+        columns[weights_column(name)] = to_column(log_weights.numpy())
+    (folder / WEIGHTS_FOLDER).mkdir(exist_ok=True)
+    with atomic_path(folder / WEIGHTS_FOLDER / "sums.parquet") as partial:
+        parquet.write_table(pa.table(columns), partial)
+    atomic_write_json(folder / ESTIMATES_FILE, estimates)
+    return {"windows": len(base_log_prob)}
+
+
+def _column(table: pa.Table, name: str) -> Tensor:
+    return torch.from_numpy(from_column(table.column(name)))
 
 
 def _plain(estimate: PerplexityEstimate) -> dict[str, Any]:

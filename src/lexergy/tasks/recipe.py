@@ -18,7 +18,19 @@ from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_y
 from lexergy.training.config import TrainingConfig
 
 RESERVED_FOLDERS = frozenset(
-    {"tokenizer", "windows", "lm", "masked_lm", "negatives", "perplexity", "baselines", "samples", "report", "studies"}
+    {
+        "tokenizer",
+        "windows",
+        "lm",
+        "masked_lm",
+        "negatives",
+        "perplexity",
+        "sums",
+        "baselines",
+        "samples",
+        "report",
+        "studies",
+    }
 )
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -354,6 +366,16 @@ class Recipe(Section):
         from lexergy.models.state_features import union_of_layers  # torch: not needed to read a recipe
 
         return union_of_layers(energy.layers for energy in self.energies.values() if energy.kind == "states")
+
+    @property
+    def sums(self) -> dict[str, SumEnergyRecipe]:
+        """The energies that are sums of others."""
+        return {name: energy for name, energy in self.energies.items() if isinstance(energy, SumEnergyRecipe)}
+
+    @property
+    def trained_energies(self) -> list[str]:
+        """The names of those that are not."""
+        return [name for name in self.energies if name not in self.sums]
 
     def plain(self) -> dict:
         """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""

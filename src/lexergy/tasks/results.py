@@ -147,8 +147,7 @@ def load_run(folder: str | Path) -> RunResult:
     """Read a finished run."""
     folder = Path(folder)
     stages, recipe = _read_run_file(folder)
-    estimates = _read_json(folder / "perplexity" / ESTIMATES_FILE)
-    energies = {name: _read_energy(folder, name, recipe, estimates[name]) for name in recipe.energies}
+    energies = {name: _read_energy(folder, name, recipe) for name in recipe.energies}
     facts = stages["windows"].facts
     return RunResult(
         folder=folder,
@@ -187,17 +186,24 @@ def _read_run_file(folder: Path) -> tuple[dict[str, Stage], Recipe]:
     return stages, Recipe.model_validate(content["recipe"])
 
 
-def _read_energy(folder: Path, name: str, recipe: Recipe, estimate: dict[str, Any]) -> EnergyResult:
+def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
+    """What a stage `perplexity` or `sums` keeps of each window: energies of its text, log-weights of the samples."""
+    shards = sorted((folder / WEIGHTS_FOLDER).glob("*.parquet"))
+    return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
+
+
+def _read_energy(folder: Path, name: str, recipe: Recipe) -> EnergyResult:
+    is_sum = name in recipe.sums
+    measured = folder / ("sums" if is_sum else "perplexity")
     columns = [human_column(name), weights_column(name)]
-    shards = sorted((folder / "perplexity" / WEIGHTS_FOLDER).glob("*.parquet"))
-    weights = pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
+    weights = read_weights(measured, columns)
     return EnergyResult(
         name=name,
         kind=recipe.energies[name].kind,
-        perplexity=_perplexity(estimate),
+        perplexity=_perplexity(_read_json(measured / ESTIMATES_FILE)[name]),
         human_energies=from_column(weights.column(columns[0])),
         lm_energies=-from_column(weights.column(columns[1])),
-        history=() if recipe.energies[name].kind == "sum" else _read_history(folder / name),
+        history=() if is_sum else _read_history(folder / name),
     )
 
 

@@ -17,7 +17,7 @@ from lexergy.tasks.baselines import measure_baselines, train_baseline
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.fingerprint import fingerprint
-from lexergy.tasks.measure import generate_samples, measure_perplexity
+from lexergy.tasks.measure import generate_samples, measure_perplexity, measure_sums
 from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
 from lexergy.tasks.processes import is_main_process, wait_until
 from lexergy.tasks.recipe import (
@@ -87,8 +87,12 @@ class _Run:
             base = self._trained_models(tokenizer)
         check_pairs(self.recipe, windows.facts["windows"]["train"])
         negatives = self._negatives(windows, base["lm"])
-        energies = self._energies(negatives, base)
-        self._perplexity(windows, base["lm"], energies)
+        trained = self._trained_energies(negatives, base)
+        sums = self._sums(negatives, trained)
+        perplexity = self._perplexity(windows, base["lm"], list(trained.values()))
+        if sums:
+            self._measured_sums(perplexity, sums)
+        energies = [*trained.values(), *sums]
         if self.recipe.baselines:
             baselines = [self._baseline(name, tokenizer, base["lm"]) for name in self.recipe.baselines]
             self._baselines(windows, base["lm"], baselines)
@@ -143,19 +147,25 @@ class _Run:
             "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
         )
 
-    def _energies(self, negatives: Stage, base: dict[str, Stage]) -> list[Stage]:
-        """First those that are trained, then their sums."""
-        recipes = self.recipe.energies.items()
+    def _trained_energies(self, negatives: Stage, base: dict[str, Stage]) -> dict[str, Stage]:
         trained: dict[str, Stage] = {}
-        for name, recipe in recipes:
-            if not isinstance(recipe, SumEnergyRecipe):
-                trained[name] = self._energy(name, negatives, {**base, **trained})
-        sums = [
+        for name in self.recipe.trained_energies:
+            trained[name] = self._energy(name, negatives, {**base, **trained})
+        return trained
+
+    def _sums(self, negatives: Stage, trained: dict[str, Stage]) -> list[Stage]:
+        return [
             self._sum(name, negatives, [trained[part] for part in recipe.of])
-            for name, recipe in recipes
-            if isinstance(recipe, SumEnergyRecipe)
+            for name, recipe in self.recipe.sums.items()
         ]
-        return [*trained.values(), *sums]
+
+    def _measured_sums(self, perplexity: Stage, sums: list[Stage]) -> Stage:
+        return self.runner.run(
+            "sums",
+            {},
+            [perplexity, *sums],
+            lambda folder, seed: measure_sums(self.context, perplexity, folder, seed),
+        )
 
     def _sum(self, name: str, negatives: Stage, parts: list[Stage]) -> Stage:
         return self.runner.run(

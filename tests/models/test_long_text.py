@@ -11,8 +11,8 @@ from lexergy.models.residual import ResidualEBM
 from lexergy.models.state_features import StateFeatures
 from lexergy.testing import EnumerableLM, TableEnergy, chi_square_p_value, joint_log_prob
 
-ROWS = 4000
-CANDIDATES = 64
+ROWS = 1500
+CANDIDATES = 48
 
 
 @pytest.fixture(scope="module")

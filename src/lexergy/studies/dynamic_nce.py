@@ -29,7 +29,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     columns = ("trained", "optimistic", "pessimistic", "ESS", f"gain ({NATS})", "low", "high")
     points = [estimates[name] for name in MODELS]
     series = Series(
-        "joint model",
+        "",
         range(len(MODELS)),
         [point.value for point in points],
         [point.low for point in points],

@@ -246,10 +246,10 @@ def _panel(rows: Sequence[Row]) -> Panel:
     errors = [0.0 if np.isnan(_std_error(row)) else _std_error(row) for row in rows]
     return Panel(
         xlabel="",
-        ylabel="perplexity",
+        ylabel="perplexity (pessimistic, ± a standard error)",
         series=(
             Series(
-                "pessimistic, ± a standard error",
+                "",
                 range(len(rows)),
                 middle,
                 [value - error for value, error in zip(middle, errors, strict=True)],

@@ -9,6 +9,7 @@ from torch import Tensor
 from lexergy.core import importance, partition
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
+from lexergy.models.sampling import Samples
 
 if TYPE_CHECKING:
     from lexergy.models.residual import ResidualEBM
@@ -59,34 +60,68 @@ def sample_rows(
     groups = []
     for start in range(0, len(prefix), prefixes):
         group = slice(start, start + prefixes)
-        candidates = joint.lm.sample(
+        samples, energy, chosen = draw_candidates(
+            joint,
             prefix[group],
-            num_samples=num_candidates,
+            num_candidates=num_candidates,
             max_new_tokens=max_new_tokens,
             seed=seed,
             prefix_ids=ids[group],
             rows_per_batch=rows_per_batch,
-            features=joint.energy.features,
             **decoding,
         )
-        energy = joint.score(prefix[group], candidates.tokens, candidates.features).double()  # (b, n)
-        # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
-        numbers = uniforms(seed, ids[group], max_new_tokens, 0, 1).to(energy.device)  # (b, 1)
-        chosen = importance.resample(-energy, numbers).squeeze(-1)  # (b,)
-        row = torch.arange(len(chosen), device=chosen.device)
+        first = torch.zeros_like(chosen)
         groups.append(
             JointRows(
-                candidates.tokens[row, chosen],
-                candidates.log_prob[row, chosen],
-                energy[row, chosen],
-                None if candidates.features is None else candidates.features[row, chosen],
-                candidates.tokens[:, 0],
-                candidates.log_prob[:, 0],
-                energy[:, 0],
+                pick(samples.tokens, chosen),
+                pick(samples.log_prob, chosen),
+                pick(energy, chosen),
+                None if samples.features is None else pick(samples.features, chosen),
+                pick(samples.tokens, first),
+                pick(samples.log_prob, first),
+                pick(energy, first),
                 -energy,
             )
         )
     return _join(groups)
+
+
+class Candidates(NamedTuple):
+    """n continuations of each of B prefixes, their energies, and the one drawn by them."""
+
+    samples: Samples
+    energy: Tensor  # (B, n) float64
+    chosen: Tensor  # (B,)
+
+
+def draw_candidates(
+    joint: "ResidualEBM",
+    prefix: Tensor,  # (B, P)
+    *,
+    num_candidates: int,
+    max_new_tokens: int,
+    seed: int,
+    prefix_ids: Sequence[int],
+    **sampling: Any,
+) -> Candidates:
+    """Algorithm 1, Deng et al. 2020, with all its candidates kept; the first one is a plain sample of the LM."""
+    samples = joint.lm.sample(
+        prefix,
+        num_samples=num_candidates,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        prefix_ids=prefix_ids,
+        features=joint.energy.features,
+        **sampling,
+    )
+    energy = joint.score(prefix, samples.tokens, samples.features).double()
+    # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
+    numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1).to(energy.device)  # (B, 1)
+    return Candidates(samples, energy, importance.resample(-energy, numbers).squeeze(-1))
+
+
+def pick(values: Tensor, chosen: Tensor) -> Tensor:  # (B, n, ...), (B,) -> (B, ...)
+    return values[torch.arange(len(chosen), device=chosen.device), chosen]
 
 
 def _join(groups: list[JointRows]) -> JointRows:

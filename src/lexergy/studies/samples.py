@@ -2,10 +2,9 @@
 
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from lexergy.core import importance, partition
-from lexergy.core.random import uniforms
+from lexergy.models.joint_rows import draw_candidates, pick
 from lexergy.studies.study import Measurement, Settings, Subject
 from lexergy.tasks.columns import to_column
 
@@ -27,19 +26,17 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
     joint, lm = subject.joint, subject.joint.lm
     windows = subject.windows.select(list(ids))
     prefix, length = windows.prefixes.to(lm.device), windows.continuation_length
-    samples = lm.sample(
+    samples, energies, drawn = draw_candidates(
+        joint,
         prefix,
-        num_samples=subject.settings["candidates"],
+        num_candidates=subject.settings["candidates"] or 1,
         max_new_tokens=length,
-        top_k=subject.settings["top_k"],
         seed=subject.seed,
         prefix_ids=list(ids),
         rows_per_batch=ROWS_PER_BATCH,
-        features=joint.energy.features,
+        top_k=subject.settings["top_k"],
     )
-    energies = joint.score(prefix, samples.tokens, samples.features).double().cpu()  # (B, n)
-    # The sampler's own numbers are those of steps 0 .. length - 1.
-    drawn = importance.resample(-energies, uniforms(subject.seed, list(ids), length, 0, 1)).squeeze(1)  # (B,)
+    energies, drawn = energies.cpu(), drawn.cpu()  # (B, n), (B,)
     chosen = {
         "base": torch.zeros_like(drawn),  # the first one drawn: a plain sample of the LM
         "joint": drawn,
@@ -63,16 +60,12 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
         "ess": to_column(importance.effective_sample_size(-energies).numpy()),
     }
     for name in TEXTS:
-        tokens = _pick(samples.tokens.cpu(), chosen[name])  # (B, C)
+        tokens = pick(samples.tokens.cpu(), chosen[name])  # (B, C)
         columns[f"{name}_text"] = pa.array(lm.decode(tokens))
         columns[f"{name}_tokens"] = to_column(tokens.numpy())
-        columns[f"{name}_energy"] = to_column(_pick(energies, chosen[name]).numpy())
-        columns[f"{name}_log_prob"] = to_column(_pick(samples.log_prob.cpu(), chosen[name]).numpy())
+        columns[f"{name}_energy"] = to_column(pick(energies, chosen[name]).numpy())
+        columns[f"{name}_log_prob"] = to_column(pick(samples.log_prob.cpu(), chosen[name]).numpy())
     return pa.table(columns)
-
-
-def _pick(values: Tensor, chosen: Tensor) -> Tensor:  # (B, n, ...), (B,) -> (B, ...)
-    return values[torch.arange(len(chosen)), chosen]
 
 
 SAMPLES_TOP_10 = Measurement("samples-top-10", _rows)

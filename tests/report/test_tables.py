@@ -135,3 +135,10 @@ def test_the_doubtful_among_many_are_named():
     assert "for b, d: a few samples carry most of the weight" in sentence
     (sentence,) = verdicts({name: make_perplexity(pareto_k=0.1) for name in "abcd"})
     assert "the samples suffice" in sentence
+
+
+def test_many_energies_have_one_headline():
+    (sentence,) = headlines({name: make_perplexity() for name in "abcd"})
+    assert sentence == (
+        "On 64 held-out windows the frozen LM's perplexity is 28.78; those of 4 joint models are in the table."
+    )

@@ -122,7 +122,16 @@ def terminal_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, 
 
 
 def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
-    """The result of each energy in a sentence; where there is one energy only, its name says nothing."""
+    """The result of each energy in a sentence; of many, the table tells more than as many sentences.
+
+    Where there is one energy only, its name says nothing.
+    """
+    if len(estimates) > SIDE_BY_SIDE:
+        first = next(iter(estimates.values()))
+        return [
+            f"On {first.num_windows} held-out windows the frozen LM's perplexity is {number(first.base)}; "
+            f"those of {len(estimates)} joint models are in the table."
+        ]
     return [
         _headline("the joint model" if len(estimates) == 1 else f"the joint model with “{name}”", estimate)
         for name, estimate in estimates.items()

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.bootstrap import bootstrap_std_error
+from lexergy.core.bootstrap import bootstrap_std_error, grouped_std_error
 from lexergy.errors import LexergyError
 
 
@@ -37,3 +37,15 @@ def test_what_cannot_be_estimated():
     assert math.isnan(bootstrap_std_error(torch.tensor([1.0, math.inf, 2.0]), 0))
     with pytest.raises(LexergyError, match="one number per window"):
         bootstrap_std_error(torch.zeros(2, 2), 0)
+
+
+def test_groups_are_drawn_as_wholes():
+    generator = torch.Generator().manual_seed(0)
+    means = torch.randn(50, generator=generator, dtype=torch.double)
+    within = torch.randn(50, 8, generator=generator, dtype=torch.double) / 10
+    groups = [group for group in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX" for _ in range(8)]
+    values = means[:, None] + within
+    of_means = bootstrap_std_error(values.mean(1), 0)
+    assert grouped_std_error(values.flatten(), groups, 0) == pytest.approx(of_means, rel=0.1)
+    assert bootstrap_std_error(values.flatten(), 0) < 0.5 * of_means
+    assert math.isnan(grouped_std_error(values.flatten(), [0] * 400, 0))

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as functional
 
-from lexergy.core.losses import nce_loss, nce_metrics
+from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss
 
 
 def test_nce_loss_by_hand():
@@ -60,3 +60,36 @@ def test_nce_metrics_tell_the_classes_apart():
     assert nce_metrics(torch.tensor([-1.0]), torch.tensor([1.0])).accuracy == 1
     assert nce_metrics(torch.tensor([1.0]), torch.tensor([-1.0])).accuracy == 0
     assert nce_metrics(torch.tensor([-1.0]), torch.tensor([-1.0, -1.0, -1.0])).accuracy == 0.5
+
+
+def test_ranking_loss_by_hand():
+    data, noise = torch.tensor([0.0, 2.0]), torch.tensor([[0.5, 3.0], [1.0, 2.5]])
+    assert float(ranking_loss(data, noise)) == pytest.approx((0.5 + 0 + 2 + 0.5) / 4)
+    assert float(ranking_loss(data, noise, margin=0.1)) == pytest.approx((0 + 0 + 1.1 + 0) / 4)
+
+
+def test_ranking_loss_knows_only_differences_within_a_context():
+    generator = torch.Generator().manual_seed(0)
+    data, noise = torch.randn(5, generator=generator), torch.randn(5, 3, generator=generator)
+    shift = torch.randn(5, generator=generator)
+    torch.testing.assert_close(ranking_loss(data + shift, noise + shift[:, None]), ranking_loss(data, noise))
+    assert not torch.isclose(nce_loss(data + shift, noise + shift[:, None]), nce_loss(data, noise))
+
+
+def test_ranking_loss_lowers_people_and_raises_negatives_inside_the_margin_only():
+    data = torch.tensor([0.0]).requires_grad_()
+    noise = torch.tensor([[0.5, 1.5]]).requires_grad_()
+    ranking_loss(data, noise).backward()
+    assert data.grad.tolist() == [0.5]
+    assert noise.grad.tolist() == [[-0.5, 0.0]]
+
+
+def test_precision_at_1_by_hand():
+    assert precision_at_1(torch.tensor([0.0, 1.0]), torch.tensor([[1.0, 2.0], [0.5, 2.0]])) == 0.5
+    assert precision_at_1(torch.tensor([0.0]), torch.tensor([[0.0, 2.0]])) == 0.5  # a tie is drawn by lot
+    assert precision_at_1(torch.tensor([0.0]), torch.tensor([[0.0, -1.0]])) == 0.0  # not a tie for the first place
+    assert precision_at_1(torch.zeros(3), torch.zeros(3, 4)) == pytest.approx(1 / 5)
+
+
+def test_the_hardest_negative_is_the_likeliest():
+    assert hardest_negatives(torch.tensor([[0.5, -2.0, 1.0], [3.0, 4.0, 2.0]])).tolist() == [1, 2]

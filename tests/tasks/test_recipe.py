@@ -122,6 +122,23 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
             {"energies": {"e": {"kind": "unit", "from": "masked_lm", "training": TRAINING}}},
             "`energies.e`: `from` is masked_lm; expected lm, since a `unit` energy reads left to right.",
         ),
+        (
+            {"energies": {"e": {"kind": "bit", "objective": {"mining": "hard"}, "training": TRAINING}}},
+            "`energies.e.objective.mining` is 'hard'; input should be 'random', 'hardest' or 'all'.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "objective": {"margin": 0.1}, "training": TRAINING}}},
+            "`energies.e.objective`: `margin` is 0.1 and `loss` nce; expected `loss: ranking`, or no margin.",
+        ),
+        (
+            {
+                "energies": {
+                    "e": {"kind": "bit", "training": TRAINING},
+                    "f": {"kind": "refreshed", "of": "e", "objective": {"loss": "ranking"}, "training": TRAINING},
+                }
+            },
+            "`energies.f`: `objective.loss` is ranking; expected nce, which reads the law of the new negatives.",
+        ),
     ],
 )
 def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
@@ -189,10 +206,12 @@ def test_a_key_added_later_is_written_where_it_is_used():
     used = recipe(
         corpus={"source": "texts", "split_seed": 0},
         baselines={"b": {"kind": "balm", **TRANSFORMER, "architecture": "opt", "embedding_size": 8}},
+        energies={"e": {"kind": "bit", "objective": {"mining": "hardest"}, "training": TRAINING}},
     )
     plain = Recipe.model_validate(used).plain()
     assert plain["corpus"]["split_seed"] == 0
     assert (plain["baselines"]["b"]["architecture"], plain["baselines"]["b"]["embedding_size"]) == ("opt", 8)
+    assert plain["energies"]["e"]["objective"]["mining"] == "hardest"
     assert Recipe.model_validate(plain) == Recipe.model_validate(used)
 
 

@@ -6,7 +6,7 @@ from torch import nn
 from training_toy import ToyEnergy, toy_data, toy_objective
 
 from lexergy.errors import LexergyError
-from lexergy.training.objectives import ContrastiveData, NoiseContrastive, evaluating
+from lexergy.training.objectives import ContrastiveData, NoiseContrastive, Ranking, evaluating
 from lexergy.training.randomness import step_generator
 
 
@@ -22,6 +22,9 @@ class TokenTable(nn.Module):
         self.calls.append((prefix, continuations, features))
         energies = self.weight[continuations[..., 0]]
         return energies if features is None else energies + features[..., 0]
+
+
+MININGS = ("random", "hardest", "all")
 
 
 def one_row(**features):
@@ -149,3 +152,65 @@ def test_under_any_noise_the_best_energy_is_that_of_the_data():
             moved = best.clone()
             moved[token] += change
             assert loss(moved) > loss(best) + 1e-6
+
+
+OBJECTIVES = pytest.mark.parametrize("kind", [NoiseContrastive, Ranking])
+
+
+@OBJECTIVES
+def test_of_one_negative_all_minings_are_alike(kind):
+    data, energy = toy_data(12, seed=1, num_negatives=1), ToyEnergy()
+    indices = torch.arange(12)
+    losses = [kind(data, data, mining).loss(energy, indices, step_generator(0, 0))[0] for mining in MININGS]
+    assert losses[0] == losses[1] == losses[2]
+    evaluations = [kind(data, data, mining).evaluate(energy) for mining in MININGS]
+    assert evaluations[0] == evaluations[1] == evaluations[2]
+
+
+@OBJECTIVES
+def test_all_negatives_are_the_mean_over_them(kind):
+    data, energy = toy_data(9, seed=1, num_negatives=4), ToyEnergy()
+    loss, _ = kind(data, data, "all").loss(energy, torch.arange(9), step_generator(0, 0))
+    singles = []
+    for place in range(4):
+        one = ContrastiveData(data.prefixes, data.continuations, data.negatives[:, place : place + 1])
+        singles.append(kind(one, one).loss(energy, torch.arange(9), step_generator(0, 0))[0])
+    torch.testing.assert_close(loss, torch.stack(singles).mean())
+
+
+def test_the_hardest_negative_is_met_whatever_the_generator():
+    energy = TokenTable([-1.0, 2.0, -0.5])
+    for step in range(4):
+        objective = NoiseContrastive(one_row(), one_row(), "hardest")
+        loss, metrics = objective.loss(energy, torch.tensor([0]), step_generator(0, step))
+        assert loss.item() == pytest.approx(softplus(-1.0) + softplus(0.5))
+        assert metrics["energy_noise"] == -0.5
+    loss.backward()
+    assert energy.weight.grad[1] == 0  # the easier negative is not touched
+    assert energy.weight.grad[2] < 0
+
+
+def test_the_choice_of_the_hardest_negative_knows_no_dropout():
+    data, energy = toy_data(20, seed=1), ToyEnergy(dropout=0.9).train()
+    indices = torch.arange(20)
+    chosen = [NoiseContrastive(data, data, "hardest")._chosen(energy, indices, step_generator(0, 0)) for _ in range(3)]
+    assert torch.equal(chosen[0], chosen[1])
+    assert torch.equal(chosen[0], chosen[2])
+    assert energy.training
+
+
+def test_validation_reads_the_hardest_negative_where_training_does():
+    energy = TokenTable([-1.0, 2.0, -0.5])
+    metrics = NoiseContrastive(one_row(), one_row(), "hardest").evaluate(energy)
+    assert metrics["loss"] == pytest.approx(softplus(-1.0) + softplus(0.5))
+    assert metrics["accuracy"] == pytest.approx((1.0 + 0.5) / 2)  # of all negatives
+
+
+def test_ranking_by_hand():
+    objective = Ranking(one_row(), one_row(), "all", margin=1.0)
+    metrics = objective.evaluate(TokenTable([0.0, 0.5, -0.5]))
+    assert metrics["loss"] == pytest.approx((0.5 + 1.5) / 2)
+    assert metrics["precision_at_1"] == 0
+    assert objective.evaluate(TokenTable([-1.0, 0.5, -0.5]))["precision_at_1"] == 1
+    hardest = Ranking(one_row(), one_row(), "hardest", margin=0.1).evaluate(TokenTable([0.0, 0.5, -0.5]))
+    assert hardest["loss"] == pytest.approx(0.6)

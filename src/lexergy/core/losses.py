@@ -25,6 +25,34 @@ def nce_loss(energy_data: Tensor, energy_noise: Tensor) -> Tensor:  # any shapes
     return functional.softplus(energy_data).mean() + functional.softplus(-energy_noise).mean()
 
 
+def hardest_negatives(energy_noise: Tensor) -> Tensor:  # (..., K) -> (...)
+    """The index of the most offending negative, argmin_k E(x_k-) (Eq. 1, "Real or fake", 2020; LeCun et al. 2006).
+
+    `nce_loss` on these alone is the paper's Eq. 1, whose second term is printed as + log sigma(-E(x-)), which
+    would lower the energy of negatives: -log sigma(E(x-)) = softplus(-E(x-)) is meant.
+    """
+    return energy_noise.argmin(-1)
+
+
+def ranking_loss(energy_data: Tensor, energy_noise: Tensor, margin: float = 1.0) -> Tensor:  # (N,), (N, K) -> ()
+    """mean max(0, margin + E(x+) - E(x-)) over positives and their own negatives (Eq. 2, App. C, "Real or fake").
+
+    Only differences of energies of the same context count, so that the energy is free up to a constant for each
+    context, where `nce_loss` asks for its sign. The paper's margin is 1; its Figure 3 draws .1.
+    """
+    return functional.relu(margin + energy_data.unsqueeze(-1) - energy_noise).mean()
+
+
+def precision_at_1(energy_data: Tensor, energy_noise: Tensor) -> float:  # (N,), (N, K)
+    """How often people's text has the lowest energy among its negatives (P@1, App. C, "Real or fake").
+
+    Texts that share the lowest energy are drawn by lot: a constant energy scores 1 / (1 + K), which is chance.
+    """
+    data = energy_data.detach().unsqueeze(-1)  # (N, 1)
+    first = (data <= energy_noise).all(-1).double()
+    return float((first / (1 + (data == energy_noise).sum(-1))).mean())
+
+
 @dataclass(frozen=True)
 class NCEMetrics:
     """What to watch while an energy is trained."""

@@ -1,4 +1,4 @@
-"""The stage of an energy: build it as the recipe says, train it by NCE, keep the best weights; or sum up others."""
+"""The stage of an energy: build it as the recipe says, train it, keep the best weights; or sum up others."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +24,7 @@ from lexergy.tasks.negatives import contrastive_data
 from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.recipe import (
     EncoderEnergyRecipe,
+    ObjectiveRecipe,
     Recipe,
     RefreshedEnergyRecipe,
     StatesEnergyRecipe,
@@ -33,7 +34,7 @@ from lexergy.tasks.recipe import (
 from lexergy.tasks.refresh import refresh_negatives
 from lexergy.tasks.stages import Stage, stage_seed
 from lexergy.training.loop import train
-from lexergy.training.objectives import ContrastiveData, NoiseContrastive, pair_energies
+from lexergy.training.objectives import ContrastiveData, NoiseContrastive, PairObjective, Ranking, pair_energies
 
 TrainedRecipe = StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
 
@@ -50,7 +51,7 @@ def check_pairs(recipe: Recipe, num_windows: int) -> None:
 
 
 def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path, seed: int) -> dict[str, Any]:
-    """Train one energy against the stored negatives (Eq. 3, Deng et al. 2020)."""
+    """Train one energy against the stored negatives."""
     recipe = context.recipe.energies[name]
     assert not isinstance(recipe, SumEnergyRecipe)
     energy = make_energy(context, recipe, seed)
@@ -62,11 +63,19 @@ def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path,
         energy.fit_standardisation(_all_features(data))
     as_energy(energy, context.lm)
     config = seeded(recipe.training, seed)
-    result = train(energy, NoiseContrastive(data, validation), config, folder, progress=context.progress, label=name)
+    objective = make_objective(recipe.objective, data, validation)
+    result = train(energy, objective, config, folder, progress=context.progress, label=name)
     if is_main_process():
         energy.save_pretrained(folder)
     trained = sum(weight.numel() for weight in energy.parameters() if weight.requires_grad)
     return {"trained_parameters": trained, **training_facts(result)}
+
+
+def make_objective(recipe: ObjectiveRecipe, data: ContrastiveData, validation: ContrastiveData) -> PairObjective:
+    """What the energy is trained to minimise."""
+    if recipe.loss == "nce":
+        return NoiseContrastive(data, validation, recipe.mining)
+    return Ranking(data, validation, recipe.mining, recipe.margin)
 
 
 def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, folder: Path) -> dict[str, Any]:

@@ -211,12 +211,29 @@ class NgramTablesRecipe(Section):
     width: PositiveInt = 16
 
 
-class TrainedEnergyRecipe(Section):
-    """An energy trained by NCE, on a random `pairs` of the training windows (null: on all)."""
+class ObjectiveRecipe(Section):
+    """What is minimised: `nce`, or `ranking` by a margin; and which of its negatives a text meets at each step."""
 
-    added_later = frozenset({"pairs"})
+    loss: Literal["nce", "ranking"] = "nce"
+    mining: Literal["random", "hardest", "all"] = "random"
+    margin: Annotated[float, Field(gt=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _only_ranking_has_a_margin(self) -> Self:
+        if self.margin != 1.0 and self.loss != "ranking":
+            raise ValueError(
+                f"`margin` is {self.margin} and `loss` {self.loss}; expected `loss: ranking`, or no margin"
+            )
+        return self
+
+
+class TrainedEnergyRecipe(Section):
+    """An energy trained by NCE or another objective, on a random `pairs` of the training windows (null: on all)."""
+
+    added_later = frozenset({"pairs", "objective"})
 
     training: TrainingConfig
+    objective: ObjectiveRecipe = ObjectiveRecipe()
     pairs: PositiveInt | None = None
 
 
@@ -263,6 +280,14 @@ class RefreshedEnergyRecipe(TrainedEnergyRecipe):
     of: str
     noise: Literal["joint", "lm"] = "joint"
     candidates: Annotated[int, Field(ge=2)] = 16
+
+    @model_validator(mode="after")
+    def _new_negatives_are_a_law(self) -> Self:
+        if self.objective.loss != "nce":
+            raise ValueError(
+                f"`objective.loss` is {self.objective.loss}; expected nce, which reads the law of the new negatives"
+            )
+        return self
 
 
 class SumEnergyRecipe(Section):

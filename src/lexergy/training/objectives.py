@@ -1,18 +1,19 @@
-"""What a training minimises: the contract of an objective, and noise contrastive estimation."""
+"""What a training minimises: the contract of an objective; noise contrastive estimation, and ranking."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from lexergy.core.losses import nce_loss, nce_metrics
+from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss
 from lexergy.errors import LexergyError
 from lexergy.training.randomness import example_uniforms
 
 EVALUATION_ROWS = 64
+Mining = Literal["random", "hardest", "all"]
 
 
 class Objective(Protocol):
@@ -114,36 +115,83 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-class NoiseContrastive:
-    """Noise contrastive estimation of an energy, with the language model (or a known other law) as noise.
+class PairObjective:
+    """An energy trained on people's continuations and those of the noise, of which `mining` chooses.
 
-    mean softplus(E(x+)) + softplus(-E(x-)), Eq. 3, Deng et al. 2020. In training each positive meets one of
-    its K stored negatives, drawn uniformly anew each time (Sec. 4.1); in validation, all of them. Under another
-    noise than the LM, E stands for E - E_noise with E_noise = log P_LM - log P_noise, so that the classifier's
-    logit is still log P_model - log P_noise (dynamic NCE, Wang & Ou 2018).
+    In training each positive meets `random`: one of its K stored negatives, drawn uniformly anew each time;
+    `hardest`: the one of lowest energy under the weights of the moment, dropout apart; or `all` of them. Validation
+    reads all of them, or the hardest where training does.
 
     The model is an energy: `score(prefix (B, P), continuations (B, K, C), features=None) -> (B, K)`.
     """
 
-    def __init__(self, train: ContrastiveData, validation: ContrastiveData) -> None:
+    def __init__(self, train: ContrastiveData, validation: ContrastiveData, mining: Mining = "random") -> None:
         self.train = train
         self.validation = validation
+        self.mining = mining
+
+    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:  # (B,), (B, k) -> ()
+        raise NotImplementedError
+
+    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:  # (B,), (B, k)
+        raise NotImplementedError
 
     @property
     def num_examples(self) -> int:
         return len(self.train)
 
     def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
-        uniforms = example_uniforms(generator, indices, 1)
-        chosen = (uniforms * self.train.num_negatives).long()  # (B, 1)
-        energies = _score(model, self.train, indices, chosen)  # (B, 2)
-        data, noise = energies[:, 0], energies[:, 1]
-        return nce_loss(data, noise), asdict(nce_metrics(data, noise))
+        energies = _score(model, self.train, indices, self._chosen(model, indices, generator))  # (B, 1 + k)
+        data, noise = energies[:, 0], energies[:, 1:]
+        return self.pair_loss(data, noise), self.metrics(data, noise)
 
     def evaluate(self, model: Any) -> dict[str, float]:
         energies = pair_energies(model, self.validation)  # (N, 1 + K)
         data, noise = energies[:, 0], energies[:, 1:]
-        return {"loss": float(nce_loss(data, noise)), **asdict(nce_metrics(data, noise))}
+        met = noise.gather(-1, hardest_negatives(noise).unsqueeze(-1)) if self.mining == "hardest" else noise
+        return {"loss": float(self.pair_loss(data, met)), **self.metrics(data, noise)}
+
+    def _chosen(self, model: Any, indices: Tensor, generator: torch.Generator) -> Tensor:  # (B, k)
+        """Which negatives each example meets."""
+        if self.mining == "random":
+            return (example_uniforms(generator, indices, 1) * self.train.num_negatives).long()
+        if self.mining == "all":
+            return torch.arange(self.train.num_negatives).expand(len(indices), -1)
+        energies = pair_energies(model, self.train.select(indices)).cpu()  # (B, 1 + K)
+        return hardest_negatives(energies[:, 1:]).unsqueeze(-1)
+
+
+class NoiseContrastive(PairObjective):
+    """Noise contrastive estimation of an energy, with the language model (or a known other law) as noise.
+
+    mean softplus(E(x+)) + softplus(-E(x-)), Eq. 3, Deng et al. 2020, with a random negative (Sec. 4.1); Eq. 1 of
+    "Real or fake" (2020) with the hardest. Under another noise than the LM, E stands for E - E_noise with
+    E_noise = log P_LM - log P_noise, so that the classifier's logit is still log P_model - log P_noise (dynamic
+    NCE, Wang & Ou 2018). The optimum of Theorem 1 is that of random negatives and of all; the hardest are no
+    sample of the noise.
+    """
+
+    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:
+        return nce_loss(data, noise)
+
+    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:
+        return asdict(nce_metrics(data, noise))
+
+
+class Ranking(PairObjective):
+    """max(0, margin + E(x+) - E(x-)): people's text below its negatives by a margin (App. C, "Real or fake", 2020)."""
+
+    def __init__(
+        self, train: ContrastiveData, validation: ContrastiveData, mining: Mining = "random", margin: float = 1.0
+    ) -> None:
+        super().__init__(train, validation, mining)
+        self.margin = margin
+
+    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:
+        return ranking_loss(data, noise, self.margin)
+
+    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:
+        return {"precision_at_1": precision_at_1(data, noise), **asdict(nce_metrics(data, noise))}
 
 
 def pair_energies(model: Any, data: ContrastiveData) -> Tensor:

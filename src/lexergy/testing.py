@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from lexergy.core.enumeration import all_sequences
 from lexergy.models.causal_lm import CausalLM
 
 _ROWS = 4096  # sequences enumerated at once
@@ -58,10 +59,7 @@ class TableEnergy:
         return self.table[(tokens.cpu() * place).sum(dim=1)].to(tokens.device)
 
 
-def enumerate_continuations(vocab_size: int, length: int) -> Tensor:  # -> (V ** C, C)
-    """All token sequences of a length, in lexicographic order."""
-    tokens = torch.arange(vocab_size)
-    return torch.cartesian_prod(*[tokens] * length).reshape(-1, length)
+enumerate_continuations = all_sequences
 
 
 def exact_log_prob(

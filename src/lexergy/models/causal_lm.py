@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from lexergy.core.decoding import Decoding
 from lexergy.core.vocabulary import NEVER, VocabularySummary, summarise
 from lexergy.errors import LexergyError
+from lexergy.models.devices import default_device
 from lexergy.models.llama_rows import LlamaContinuations, is_plain_llama
 from lexergy.models.loading import load_causal_lm
 from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
@@ -40,7 +41,8 @@ class CausalLM:
     """Any Hugging Face causal LM, frozen, without its forbidden tokens.
 
     `forbidden_tokens` have probability zero in sampling and scoring alike (for instance chat markers);
-    `start_token` is put before each prefix for models that need one (their BOS).
+    `start_token` is put before each prefix for models that need one (their BOS). Tensors come in from any
+    device and go out on the CPU, wherever the model lies.
     """
 
     def __init__(
@@ -67,10 +69,14 @@ class CausalLM:
         source: str | Path,
         *,
         dtype: str = "float32",
+        device: str | torch.device | None = None,
         forbidden_tokens: Sequence[int] | None = None,
         start_token: int | None = None,
     ) -> "CausalLM":
-        """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run."""
+        """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run.
+
+        It goes to `device`; unless one is given, to a GPU where there is one.
+        """
         reference = _read_reference(Path(source))
         if reference is not None:
             source = Path(source) if reference["source"] == _HERE else reference["source"]
@@ -78,7 +84,7 @@ class CausalLM:
             start_token = reference["start_token"] if start_token is None else start_token
         loaded = load_causal_lm(str(source), dtype=dtype)
         return cls(
-            loaded.model,
+            loaded.model.to(device or default_device()),  # type: ignore[arg-type]
             loaded.tokenizer,
             forbidden_tokens=forbidden_tokens or (),
             start_token=start_token,
@@ -141,7 +147,7 @@ class CausalLM:
     def encode(self, text: str) -> Tensor:
         """Token ids (P,) of a text, without special tokens."""
         ids = self._need_tokenizer()(text, add_special_tokens=False)["input_ids"]
-        return torch.tensor(ids, dtype=torch.long, device=self.device)
+        return torch.tensor(ids, dtype=torch.long)
 
     def decode(self, tokens: Tensor) -> list[str]:
         """The texts of token rows (..., C), flattened to a list."""
@@ -224,14 +230,14 @@ class CausalLM:
         for rows, logits, _ in self._scored(self._check_rows(tokens, prefix_length), prefix_length):
             picked = logits.double().log_softmax(-1).gather(-1, rows[:, prefix_length:, None])
             scored.append(picked.squeeze(-1))
-        return torch.cat(scored)
+        return torch.cat(scored).cpu()
 
     @torch.inference_mode()
     def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
         """The law of the next token, (B, V), -inf for forbidden tokens."""
         prefix_tokens = self._check_prefix(prefix_tokens, 0)
         log_probs = self.forbid_(self._prefill(prefix_tokens).logits.double()).log_softmax(-1)
-        return log_probs.index_fill(-1, self._forbidden_index(), -torch.inf)
+        return log_probs.index_fill(-1, self._forbidden_index(), -torch.inf).cpu()
 
     @torch.inference_mode()
     def state_features(self, tokens: Tensor, *, prefix_length: int, features: StateFeatures) -> Tensor:
@@ -239,7 +245,7 @@ class CausalLM:
         features.check(self.last_state_layer)
         tokens = self._check_rows(tokens, prefix_length)
         pool = self._pool(tokens, prefix_length, features)
-        return pool.pooled(torch.full((len(tokens),), tokens.shape[1] - prefix_length))
+        return pool.pooled(torch.full((len(tokens),), tokens.shape[1] - prefix_length, device=self.device)).cpu()
 
     @torch.inference_mode()
     def next_token_features(
@@ -266,12 +272,12 @@ class CausalLM:
         if features.layers:
             output: Any = rows.feed(fed.unsqueeze(-1), model=self.model.base_model, output_hidden_states=True)
             pool.add_states(output.hidden_states, torch.ones(len(fed), 1, device=self.device))
-        return pool.pooled(torch.ones(len(fed), device=self.device)).view(len(prefix), count, -1)
+        return pool.pooled(torch.ones(len(fed), device=self.device)).view(len(prefix), count, -1).cpu()
 
     def pooled_given(self, prefix: Tensor, given_length: int, features: StateFeatures) -> PooledStates:
         """States and statistics of the last tokens of prefixes (B, P), remembered as the prefixes themselves are."""
         if given_length == 0:
-            return PooledStates.empty(features, len(prefix), 0, self.hidden_size)
+            return PooledStates.empty(features, len(prefix), 0, self.hidden_size, self.device)
         key = (given_length, features, *self._version(prefix))
         known = self._given
         if known is None or known.key[:-1] != key or not torch.equal(known.key[-1], prefix):
@@ -283,14 +289,14 @@ class CausalLM:
     def _pool(self, tokens: Tensor, prefix_length: int, features: StateFeatures) -> PooledStates:
         """States and statistics of the continuations in rows (B, L)."""
         length = tokens.shape[1] - prefix_length
-        pool = PooledStates.empty(features, len(tokens), length, self.hidden_size)
+        pool = PooledStates.empty(features, len(tokens), length, self.hidden_size, self.device)
         done = 0
         for rows, logits, hidden_states in self._scored(tokens, prefix_length, with_states=bool(features.layers)):
             some = pool.rows(slice(done, done + len(rows)))
             for step in range(length):
                 law = logits[:, step]
                 some.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
-            some.add_states(hidden_states, torch.ones(len(rows), length))
+            some.add_states(hidden_states, torch.ones(len(rows), length, device=self.device))
             done += len(rows)
         return pool
 

@@ -116,12 +116,12 @@ def draw_candidates(
     )
     energy = joint.score(prefix, samples.tokens, samples.features).double()
     # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
-    numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1).to(energy.device)  # (B, 1)
+    numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1)  # (B, 1)
     return Candidates(samples, energy, importance.resample(-energy, numbers).squeeze(-1))
 
 
 def pick(values: Tensor, chosen: Tensor) -> Tensor:  # (B, n, ...), (B,) -> (B, ...)
-    return values[torch.arange(len(chosen), device=chosen.device), chosen]
+    return values[torch.arange(len(chosen)), chosen]
 
 
 def _join(groups: list[JointRows]) -> JointRows:

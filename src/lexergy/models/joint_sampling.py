@@ -89,7 +89,7 @@ def joint_sample(
         drawn.append((samples.tokens[0], samples.log_prob[0], samples.lengths[0], energies[0].double()))
         total += samples.tokens.shape[1]
         ess = float(importance.effective_sample_size(-torch.cat([part[3] for part in drawn])))
-    tokens, log_prob, lengths, energy = (torch.cat(parts).cpu() for parts in zip(*drawn, strict=True))
+    tokens, log_prob, lengths, energy = (torch.cat(parts) for parts in zip(*drawn, strict=True))
     pareto_k = float(importance.pareto_k(-energy))
     _warn_if_unreliable(pareto_k, ess, total)
     # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
@@ -116,7 +116,7 @@ def joint_sample(
 
 def prompt_tokens(lm: "CausalLM", prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
     """Token ids of a prompt given as text or as ids."""
-    tokens = lm.encode(prompt) if isinstance(prompt, str) else torch.as_tensor(prompt, device=lm.device)
+    tokens = lm.encode(prompt) if isinstance(prompt, str) else torch.as_tensor(prompt).cpu()
     if tokens.numel() == 0:
         raise LexergyError("the prompt is empty; expected at least one token to continue; write a few words.")
     if tokens.is_floating_point() or tokens.squeeze().ndim > 1:

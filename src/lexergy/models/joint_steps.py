@@ -66,8 +66,8 @@ def step_probabilities(
     x_t, is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the
     lower bound of N_t with the upper bound of D_t (Eq. 4), and the other way round.
     """
-    tokens = tokens.to(joint.lm.device)
-    base = joint.lm.token_log_prob(tokens, prefix_length=prefix_length).cpu()  # (B, C)
+    tokens = tokens.cpu()
+    base = joint.lm.token_log_prob(tokens, prefix_length=prefix_length)  # (B, C)
     prefix, continuation = tokens[:, :prefix_length], tokens[:, prefix_length:]  # (B, P), (B, C)
     length = continuation.shape[1]
     lower, upper = [], []
@@ -83,7 +83,7 @@ def step_probabilities(
         )  # (B, n)
         lower.append(partition.lower_bound(weights))
         upper.append(partition.upper_bound(weights))
-    whole = -joint.score_texts(prefix, continuation, rows_per_batch).double().cpu()  # (B,) log N_T
+    whole = -joint.score_texts(prefix, continuation, rows_per_batch).double()  # (B,) log N_T
     lower_bounds = torch.stack([*lower, whole], dim=1)  # (B, C + 1) log D_1, ..., log D_T, log N_T
     upper_bounds = torch.stack([*upper, whole], dim=1)
     last_denominator = torch.cat(
@@ -113,7 +113,7 @@ def _last_denominator(
     terms = []
     for some in allowed.split(rows_per_batch):
         terms.append(log_prob[:, some] - joint.score_next(prefix, given, some).double())  # (B, m)
-    return torch.logsumexp(torch.cat(terms, dim=1), dim=1).cpu()
+    return torch.logsumexp(torch.cat(terms, dim=1), dim=1)
 
 
 def next_tokens(
@@ -156,7 +156,7 @@ def next_tokens(
     prefix, before = context.split([context.shape[1] - given, given], dim=1)  # (1, P), (1, G)
     begun = torch.cat([before.expand(len(tokens), -1), tokens[:, None]], dim=1)  # (M, G + 1)
     if horizon == 1:
-        weights = -joint.score_next(prefix, before, tokens)[0, :, None].double().cpu()  # (M, 1)
+        weights = -joint.score_next(prefix, before, tokens)[0, :, None].double()  # (M, 1)
     else:
         weights = joint.log_weights(
             prefix.expand(len(tokens), -1),
@@ -168,8 +168,8 @@ def next_tokens(
             rows_per_batch=rows_per_batch,
             progress=progress,
         )  # (M, n)
-    base = base_log_prob.softmax(dim=0).cpu()  # (M,)
-    joint_prob = (base_log_prob.double().cpu() + partition.lower_bound(weights)).softmax(dim=0)  # (M,)
+    base = base_log_prob.softmax(dim=0)  # (M,)
+    joint_prob = (base_log_prob.double() + partition.lower_bound(weights)).softmax(dim=0)  # (M,)
     joint_ranks = joint_prob.argsort(descending=True, stable=True).argsort()  # (M,)
     ess = importance.effective_sample_size(weights)  # (M,)
     entries = [

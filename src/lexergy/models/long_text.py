@@ -51,7 +51,7 @@ def continue_long(
             raise LexergyError(f"`{name}` is {value}; expected at least 1.")
     limit = _context(joint, context_tokens, chunk_tokens)
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
-    text = prefix.to(joint.lm.device)
+    text = prefix.cpu()
     chunks: list[JointRows] = []
     for number in range(num_chunks):
         context = text if limit is None else text[:, -limit:]
@@ -120,13 +120,13 @@ def write_long(joint: "ResidualEBM", prompt: str | Sequence[int] | Tensor, **set
     columns = (rows.energy[0], importance.effective_sample_size(log_weights), importance.pareto_k(log_weights))
     return LongGeneration(
         text=_text(joint, rows.tokens[0]),
-        tokens=rows.tokens[0].cpu(),
+        tokens=rows.tokens[0],
         chunks=[
             Chunk(_text(joint, part), *numbers)
             for part, *numbers in zip(parts, *(column.tolist() for column in columns), strict=True)
         ],
         base_text=_text(joint, base.tokens[0]),
-        base_tokens=base.tokens[0].cpu(),
+        base_tokens=base.tokens[0],
     )
 
 

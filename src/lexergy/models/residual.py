@@ -88,7 +88,7 @@ class ResidualEBM:
                 whole.flatten(0, 1), prefix_length=prefix.shape[1], features=self.energy.features
             )  # (B * K, F)
             features = rows.unflatten(0, (len(prefix), num_samples))
-        energies = self.energy.score(prefix, continuations, features)
+        energies = self.energy.score(prefix, continuations, features).cpu()
         if energies.isnan().any() or (energies == -torch.inf).any():
             raise LexergyError(
                 "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that "
@@ -157,7 +157,7 @@ class ResidualEBM:
                     count = samples.tokens.shape[1]
                     continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
                     energies = self.score(prefix[group], continuations, samples.features)
-                    weights[group, done : done + count] = -energies.double().cpu()
+                    weights[group, done : done + count] = -energies.double()
                     done += count
                     bar.advance(energies.numel())
         return weights
@@ -177,7 +177,7 @@ class ResidualEBM:
         `tokens` given as rows need `prefix_length`. `rows_per_batch` changes speed and memory, never results.
         """
         rows, prefix_length = _rows_and_prefix(tokens, prefix_length)
-        rows = rows.to(self.lm.device)
+        rows = rows.cpu()
         _check_num_samples(num_samples)
         base_log_prob = self.lm.log_prob(rows, prefix_length=prefix_length)  # (B,)
         prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
@@ -204,7 +204,7 @@ class ResidualEBM:
     ) -> LogZ:
         """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix."""
         _check_num_samples(num_samples)
-        prefix = torch.as_tensor(prefix_tokens, device=self.lm.device)
+        prefix = torch.as_tensor(prefix_tokens).cpu()
         weights = self.log_weights(
             prefix, length=length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
         )

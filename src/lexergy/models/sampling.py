@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Samples(NamedTuple):
+    """Continuations, on the CPU."""
+
     tokens: Tensor  # (B, K, C); after a stop token, padded with it
     log_prob: Tensor  # (B, K) float64, under exactly the law they were drawn from
     lengths: Tensor  # (B, K), the stop token included
@@ -50,9 +52,11 @@ class PooledStates:
         self.given = given
 
     @classmethod
-    def empty(cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int) -> "PooledStates":
-        states = torch.zeros(num_rows, len(features.layers), hidden_size)
-        return cls(features.layers, states, torch.zeros(num_rows, max_length, 4))
+    def empty(
+        cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int, device: torch.device
+    ) -> "PooledStates":
+        states = torch.zeros(num_rows, len(features.layers), hidden_size, device=device)
+        return cls(features.layers, states, torch.zeros(num_rows, max_length, 4, device=device))
 
     def rows(self, some: slice) -> "PooledStates":
         """Some of the rows; what is added to them is added here."""
@@ -120,7 +124,7 @@ def sample_batch(
             ended = alive & (chosen == stop_token)
             lengths[ended] = step + 1
             alive = alive & ~ended
-        last = step == max_new_tokens - 1 or not alive.any()
+        last = step == max_new_tokens - 1 or (stop_token is not None and not alive.any())
         if last and not reads_states:
             break
         output: Any = rows.feed(
@@ -135,8 +139,8 @@ def sample_batch(
         logits = output.logits[:, -1].float()
     shape = (len(prefix), num_samples)
     return Samples(
-        tokens.view(*shape, -1),
-        log_prob.view(shape),
-        lengths.view(shape),
-        None if pool is None else pool.pooled(lengths).view(*shape, -1),
+        tokens.view(*shape, -1).cpu(),
+        log_prob.view(shape).cpu(),
+        lengths.view(shape).cpu(),
+        None if pool is None else pool.pooled(lengths).view(*shape, -1).cpu(),
     )

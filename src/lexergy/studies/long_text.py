@@ -41,7 +41,7 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
         )
         columns[f"{writer}_tokens"] = rows.tokens  # (B, J C)
         columns[f"{writer}_log_prob"] = rows.log_prob  # (B, J)
-    return pa.table({name: to_column(values.cpu().numpy()) for name, values in columns.items()})
+    return pa.table({name: to_column(values.numpy()) for name, values in columns.items()})
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:

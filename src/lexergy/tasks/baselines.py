@@ -98,7 +98,7 @@ def measure_baselines(context: RunContext, folder: Path, seed: int) -> dict[str,
     columns = {"window": pa.array(range(len(windows)), pa.int64()), token_column(BASE): to_column(base.numpy())}
     records = {}
     for name in context.recipe.baselines:
-        model = load_baseline(context, name)
+        model = load_baseline(context, name).to(context.lm.device)
         log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
         columns[token_column(name)] = to_column(log_prob.numpy())
         measured = exact_perplexity(log_prob.sum(1), base.sum(1), windows.continuation_length, seed)
@@ -115,8 +115,8 @@ def token_log_prob(model: nn.Module, lm: CausalLM, windows: Windows) -> Tensor:
     length = windows.continuation_length
     few = max(1, SCORING_BYTES // (8 * windows.tokens.shape[1] * lm.vocab_size))
     scored = []
-    for rows in windows.tokens.split(few):
+    for rows in windows.tokens.to(lm.device).split(few):
         logits = model(input_ids=lm.with_start(rows)).logits[:, -length - 1 : -1].float()  # (b, C, V)
         log_probs = lm.forbid_(logits).double().log_softmax(-1)
         scored.append(log_probs.gather(-1, rows[:, -length:, None]).squeeze(-1))
-    return torch.cat(scored)
+    return torch.cat(scored).cpu()

@@ -118,7 +118,7 @@ def _weigh(
     base_log_prob = lm.log_prob(rows.tokens, prefix_length=rows.prefix_length)  # (B,)
     columns = {
         "window": pa.array(ids, pa.int64()),
-        "base_log_prob": to_column(base_log_prob.double().cpu().numpy()),
+        "base_log_prob": to_column(base_log_prob.double().numpy()),
     }
     for name, joint in joints.items():
         human_energy = _score(joint, prefix, rows.continuations.unsqueeze(1), human_features, features)
@@ -138,4 +138,4 @@ def _score(
     own = None
     if wanted is not None and features is not None and handed_on is not None:
         own = wanted.pick(handed_on, features)
-    return joint.score(prefix, continuations, own).double().cpu()
+    return joint.score(prefix, continuations, own).double()

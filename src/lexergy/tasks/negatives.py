@@ -76,14 +76,14 @@ def _sample_shard(context: RunContext, shard: int, seed: int) -> pa.Table:
     )
     columns = {
         "window": pa.array(ids, pa.int64()),
-        "tokens": to_column(samples.tokens.cpu().numpy().astype(np.int32)),
-        "log_prob": to_column(samples.log_prob.double().cpu().numpy()),
+        "tokens": to_column(samples.tokens.numpy().astype(np.int32)),
+        "log_prob": to_column(samples.log_prob.double().numpy()),
     }
     if context.features is not None:
         human = context.lm.state_features(tokens, prefix_length=lengths.prefix, features=context.features)
         assert samples.features is not None
-        columns["features"] = to_column(samples.features.float().cpu().numpy())
-        columns["human_features"] = to_column(human.float().cpu().numpy())
+        columns["features"] = to_column(samples.features.float().numpy())
+        columns["human_features"] = to_column(human.float().numpy())
     return pa.table(columns)
 
 

@@ -61,11 +61,11 @@ def _draw_shard(
         prefix_ids=ids,
     )
     columns = {
-        "tokens": to_column(rows.tokens.cpu().numpy().astype(np.int32)),
-        "log_z": to_column(rows.log_z.cpu().numpy()),
+        "tokens": to_column(rows.tokens.numpy().astype(np.int32)),
+        "log_z": to_column(rows.log_z.numpy()),
     }
     if rows.features is not None:
-        columns["features"] = to_column(rows.features.float().cpu().numpy())
+        columns["features"] = to_column(rows.features.float().numpy())
     return pa.table(columns)
 
 
@@ -79,5 +79,5 @@ def _with_new_negatives(
     new = dataclasses.replace(old, negatives=tensor("tokens").long()[:, None], negative_features=features)
     if recipe.noise == "lm":
         return new
-    energies = pair_energies(joint.energy, new).cpu()  # (N, 2)
+    energies = pair_energies(joint.energy, new)  # (N, 2)
     return dataclasses.replace(new, noise_energies=energies + tensor("log_z")[:, None])

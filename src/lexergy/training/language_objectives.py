@@ -8,7 +8,8 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from lexergy.errors import LexergyError
-from lexergy.training.objectives import EVALUATION_ROWS, device_of, evaluating
+from lexergy.models.devices import device_of
+from lexergy.training.objectives import EVALUATION_ROWS, evaluating
 from lexergy.training.randomness import example_uniforms
 
 MASK_SHARE = 0.15

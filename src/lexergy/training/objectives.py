@@ -44,10 +44,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def device_of(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
 @dataclass(frozen=True)
 class ContrastiveData:
     """People's continuations of N prefixes, and K of the noise's for each.
@@ -203,21 +199,18 @@ def pair_energies(model: Any, data: ContrastiveData) -> Tensor:
             _score(model, data, indices, every.expand(len(indices), -1))
             for indices in torch.arange(len(data)).split(rows)
         ]
-    return torch.cat(parts).double()
+    return torch.cat(parts).double().cpu()
 
 
 def _score(model: Any, data: ContrastiveData, indices: Tensor, chosen: Tensor) -> Tensor:
     """Energies of each positive and of its chosen negatives, in one call: (B,), (B, k) -> (B, 1 + k)."""
-    device = device_of(model)
     positives, negatives = data.continuations[indices], data.negatives[indices[:, None], chosen]
     continuations = torch.cat([positives[:, None], negatives], dim=1)  # (B, 1 + k, C)
     features = None
     if data.features is not None and data.negative_features is not None:
         negative_features = data.negative_features[indices[:, None], chosen]
         features = torch.cat([data.features[indices, None], negative_features], dim=1)  # (B, 1 + k, F)
-        features = features.to(device)
-    prefixes = data.prefixes[indices].to(device)
-    energies = model.score(prefixes, continuations.to(device), features=features).float()
+    energies = model.score(data.prefixes[indices], continuations, features=features).float()
     if data.noise_energies is None:
         return energies
     places = torch.cat([torch.zeros_like(indices)[:, None], 1 + chosen], dim=1)  # (B, 1 + k)

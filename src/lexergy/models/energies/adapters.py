@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
+from lexergy.models.devices import device_of
 from lexergy.models.energies.base import check_shapes
 from lexergy.models.energies.text import decode, whole_sequences
 from lexergy.models.state_features import StateFeatures
@@ -63,7 +64,7 @@ class TokenEnergy(nn.Module):
 
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         check_shapes(prefix, continuations)
-        tokens = _sequences(prefix, continuations, self.rows_per_batch)
+        tokens = _sequences(prefix.to(device_of(self)), continuations.to(device_of(self)), self.rows_per_batch)
         scores = [_checked(self.function(some), len(some), self.function) for some in tokens]
         return _joined(scores, continuations)
 

@@ -11,6 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.utils.hub import cached_file
 
 from lexergy.errors import LexergyError
+from lexergy.models.devices import default_device
 from lexergy.models.state_features import StateFeatures
 
 if TYPE_CHECKING:
@@ -52,9 +53,10 @@ class EnergyModel(PreTrainedModel):
         continuations: Tensor,  # (B, K, C)
         features: Tensor | None = None,  # (B, K, F)
     ) -> Tensor:  # (B, K)
-        """E(prefix, continuation) of K continuations of each prefix."""
+        """E(prefix, continuation) of K continuations of each prefix, on the energy's own device."""
         check_shapes(prefix, continuations)
-        return self(prefix, continuations, features)
+        features = None if features is None else features.to(self.device)
+        return self(prefix.to(self.device), continuations.to(self.device), features)
 
     def attach(self, lm: "CausalLM") -> Self:
         """Check that this energy fits the LM, and read text with the LM's tokenizer where text is read."""
@@ -79,7 +81,7 @@ class EnergyModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> Self:  # type: ignore[override]
-        """Load an energy of any kind from a folder (or a Hub name), ready to score."""
+        """Load an energy of any kind from a folder (or a Hub name), ready to score, on a GPU where there is one."""
         source = str(source)
         values = _read_config(source)
         kind = _KINDS.get(str(values.get("model_type")))
@@ -92,7 +94,7 @@ class EnergyModel(PreTrainedModel):
         weights = _read_weights(source)
         energy = kind.assemble(kind.config_class.from_dict(values), source)
         energy._fill(weights, source)
-        return energy.eval()
+        return energy.to(default_device()).eval()  # type: ignore[arg-type]
 
     def _fill(self, weights: dict[str, Tensor], source: str) -> None:
         expected = {name: tensor.shape for name, tensor in self.saved_state().items()}

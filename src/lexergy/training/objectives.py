@@ -153,7 +153,7 @@ class PairObjective:
             return (example_uniforms(generator, indices, 1) * self.train.num_negatives).long()
         if self.mining == "all":
             return torch.arange(self.train.num_negatives).expand(len(indices), -1)
-        energies = pair_energies(model, self.train.select(indices)).cpu()  # (B, 1 + K)
+        energies = pair_energies(model, self.train.select(indices))  # (B, 1 + K)
         return hardest_negatives(energies[:, 1:]).unsqueeze(-1)
 
 

@@ -2,6 +2,7 @@
 
 CATALOGUE = {
     "table-1": "perplexity of base LM, RALM, BALM and joint models",
+    "table-1-deep": "the same on a deeper base LM, and with a pre-trained encoder",
     "figure-1": "perplexity gain by position with both bounds, exact at the last",
     "figure-2-left": "bounds on the perplexity against the number of samples",
     "figure-2-right": "unique n-grams in the text of people, joint model and base LM",

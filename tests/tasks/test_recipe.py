@@ -91,7 +91,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
             {"energies": {"e": {"layers": [1]}}},
-            "`energies.e.kind` is missing; expected one of states, unit, bit, encoder, refreshed, sum.",
+            "`energies.e.kind` is missing; expected one of states, linear, bilstm, unit, bit, encoder, refreshed, sum.",
         ),
         ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
         (
@@ -121,6 +121,14 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         (
             {"energies": {"e": {"kind": "unit", "from": "masked_lm", "training": TRAINING}}},
             "`energies.e`: `from` is masked_lm; expected lm, since a `unit` energy reads left to right.",
+        ),
+        (
+            {"energies": {"e": {"kind": "unit", "pooling": "first", "training": TRAINING}}},
+            "`energies.e`: `pooling` is first; expected continuation or sequence, since a `unit` reads left to right.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bilstm", "embedding_size": 4, "num_layers": 1, "training": TRAINING}}},
+            "the key `energies.e.hidden_size` is missing.",
         ),
         (
             {"energies": {"e": {"kind": "bit", "objective": {"mining": "hard"}, "training": TRAINING}}},

@@ -16,6 +16,8 @@ REPORT_FILE = "report.html"
 MOST_CANDIDATES_SHOWN = 5
 KINDS = {
     "states": "A head on the frozen LM's own hidden states: next to nothing to compute while sampling.",
+    "linear": "Linear: a learnt number for each token of the sequence, summed.",
+    "bilstm": "BiLSTM: bidirectional LSTMs over the whole sequence, trained from scratch.",
     "unit": "UniT: a causal transformer over the whole sequence.",
     "bit": "BiT: a bidirectional transformer over the whole sequence.",
     "encoder": "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",

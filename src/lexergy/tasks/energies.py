@@ -10,7 +10,11 @@ from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss, nce_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.energies import (
+    BiLSTMEnergy,
+    BiLSTMEnergyConfig,
     EnergyModel,
+    LinearEnergy,
+    LinearEnergyConfig,
     Lora,
     NgramTables,
     StatesEnergy,
@@ -23,7 +27,9 @@ from lexergy.tasks.context import RunContext
 from lexergy.tasks.negatives import contrastive_data
 from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.recipe import (
+    BiLSTMEnergyRecipe,
     EncoderEnergyRecipe,
+    LinearEnergyRecipe,
     ObjectiveRecipe,
     Recipe,
     RefreshedEnergyRecipe,
@@ -36,7 +42,8 @@ from lexergy.tasks.stages import Stage, stage_seed
 from lexergy.training.loop import train
 from lexergy.training.objectives import ContrastiveData, NoiseContrastive, PairObjective, Ranking, pair_energies
 
-TrainedRecipe = StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
+TokenRecipe = LinearEnergyRecipe | BiLSTMEnergyRecipe
+TrainedRecipe = StatesEnergyRecipe | TokenRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
 
 
 def check_pairs(recipe: Recipe, num_windows: int) -> None:
@@ -122,14 +129,24 @@ def make_energy(context: RunContext, recipe: TrainedRecipe, seed: int) -> Energy
         return StatesEnergy.for_lm(
             context.lm, recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
         )
+    if isinstance(recipe, LinearEnergyRecipe | BiLSTMEnergyRecipe):
+        return make_token_energy(recipe, context.lm.vocab_size, seed)
     lora = None if recipe.lora is None else Lora(**recipe.lora.model_dump())
     if isinstance(recipe, EncoderEnergyRecipe):
-        return TransformerEnergy.from_encoder(recipe.source, lora=lora, seed=seed)
+        return TransformerEnergy.from_encoder(recipe.source, pooling=recipe.pooling, lora=lora, seed=seed)
     tables = None if recipe.ngram_tables is None else NgramTables(**recipe.ngram_tables.model_dump())
+    options: dict[str, Any] = {"pooling": recipe.pooling, "lora": lora, "ngram_tables": tables, "seed": seed}
     if recipe.origin == "masked_lm":
-        return TransformerEnergy.from_masked_lm(context.folder / "masked_lm", lora=lora, ngram_tables=tables, seed=seed)
-    causal = recipe.kind == "unit"
-    return TransformerEnergy.from_causal_lm(context.lm, causal=causal, lora=lora, ngram_tables=tables, seed=seed)
+        return TransformerEnergy.from_masked_lm(context.folder / "masked_lm", **options)
+    return TransformerEnergy.from_causal_lm(context.lm, causal=recipe.kind == "unit", **options)
+
+
+def make_token_energy(recipe: TokenRecipe, vocab_size: int, seed: int) -> EnergyModel:
+    """An energy over this many tokens, before its training."""
+    if isinstance(recipe, LinearEnergyRecipe):
+        return LinearEnergy(LinearEnergyConfig(vocab_size=vocab_size))
+    shape = recipe.model_dump(include={"embedding_size", "hidden_size", "num_layers", "dropout"})
+    return BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=vocab_size, **shape), seed)
 
 
 def _all_features(data: ContrastiveData) -> torch.Tensor:

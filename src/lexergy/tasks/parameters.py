@@ -15,10 +15,13 @@ from lexergy.models.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.sources import resolve_causal_lm, resolve_encoder
 from lexergy.tasks.base_models import sizes_of
 from lexergy.tasks.baselines import block_length, make_baseline
+from lexergy.tasks.energies import make_token_energy
 from lexergy.tasks.recipe import (
     BaselineRecipe,
+    BiLSTMEnergyRecipe,
     EncoderEnergyRecipe,
     EnergyRecipe,
+    LinearEnergyRecipe,
     Recipe,
     RefreshedEnergyRecipe,
     StatesEnergyRecipe,
@@ -66,6 +69,8 @@ def _energy_parameters(recipe: Recipe, energy: EnergyRecipe, lm: PreTrainedModel
     if isinstance(energy, StatesEnergyRecipe):
         head = StatesEnergy.for_lm(CausalLM(lm), energy.layers, hidden_units=energy.hidden_units)
         return num_parameters(head)
+    if isinstance(energy, LinearEnergyRecipe | BiLSTMEnergyRecipe):
+        return num_parameters(make_token_energy(energy, lm.get_output_embeddings().weight.shape[0], seed=0))
     kind, backbone = _backbone(recipe, energy, lm)
     config = TransformerEnergyConfig(backbone=backbone, backbone_kind=kind)
     if energy.lora is not None:

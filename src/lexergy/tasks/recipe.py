@@ -35,6 +35,7 @@ RESERVED_FOLDERS = frozenset(
 
 PositiveInt = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+Pooling = Literal["continuation", "sequence", "first"]
 
 
 class Section(BaseModel):
@@ -246,11 +247,34 @@ class StatesEnergyRecipe(TrainedEnergyRecipe):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
+class LinearEnergyRecipe(TrainedEnergyRecipe):
+    """A learnt number for each token, summed over prefix and continuation."""
+
+    kind: Literal["linear"]
+
+
+class BiLSTMEnergyRecipe(TrainedEnergyRecipe):
+    """Bidirectional LSTMs over prefix and continuation, from scratch; `hidden_size` is that of each direction."""
+
+    kind: Literal["bilstm"]
+    embedding_size: PositiveInt
+    hidden_size: PositiveInt
+    num_layers: PositiveInt
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
 class TransformerEnergyRecipe(TrainedEnergyRecipe):
-    """UniT (causal) or BiT (bidirectional) over the sequence, from weights trained before."""
+    """UniT (causal) or BiT (bidirectional) over the sequence, from weights trained before.
+
+    `pooling`: the head reads the mean over the `continuation` or over the whole `sequence`, or, in a BiT, the
+    `first` position.
+    """
+
+    added_later = TrainedEnergyRecipe.added_later | {"pooling"}
 
     kind: Literal["unit", "bit"]
     origin: Literal["lm", "masked_lm"] = Field("lm", alias="from")
+    pooling: Pooling = "continuation"
     lora: LoraRecipe | None = None
     ngram_tables: NgramTablesRecipe | None = None
 
@@ -258,14 +282,21 @@ class TransformerEnergyRecipe(TrainedEnergyRecipe):
     def _unit_is_causal(self) -> "TransformerEnergyRecipe":
         if self.kind == "unit" and self.origin == "masked_lm":
             raise ValueError("`from` is masked_lm; expected lm, since a `unit` energy reads left to right")
+        if self.kind == "unit" and self.pooling == "first":
+            raise ValueError(
+                "`pooling` is first; expected continuation or sequence, since a `unit` reads left to right"
+            )
         return self
 
 
 class EncoderEnergyRecipe(TrainedEnergyRecipe):
     """BiT*: a pre-trained encoder with its own tokenizer."""
 
+    added_later = TrainedEnergyRecipe.added_later | {"pooling"}
+
     kind: Literal["encoder"]
     source: str
+    pooling: Pooling = "continuation"
     lora: LoraRecipe | None = None
 
 
@@ -298,7 +329,13 @@ class SumEnergyRecipe(Section):
 
 
 EnergyRecipe = Annotated[
-    StatesEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe | SumEnergyRecipe,
+    StatesEnergyRecipe
+    | LinearEnergyRecipe
+    | BiLSTMEnergyRecipe
+    | TransformerEnergyRecipe
+    | EncoderEnergyRecipe
+    | RefreshedEnergyRecipe
+    | SumEnergyRecipe,
     Field(discriminator="kind"),
 ]
 

@@ -10,7 +10,18 @@ from tiny_models import random_tokens, wake
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.energies import EnergyModel, Lora, NgramTables, StatesEnergy, TransformerEnergy, as_energy
+from lexergy.models.energies import (
+    BiLSTMEnergy,
+    BiLSTMEnergyConfig,
+    EnergyModel,
+    LinearEnergy,
+    LinearEnergyConfig,
+    Lora,
+    NgramTables,
+    StatesEnergy,
+    TransformerEnergy,
+    as_energy,
+)
 
 KINDS = [
     "states",
@@ -21,6 +32,8 @@ KINDS = [
     "bit-lora",
     "encoder",
     "encoder-lora",
+    "linear",
+    "bilstm",
 ]
 TABLES = NgramTables(orders=(2, 3), buckets=64, width=4)
 
@@ -32,6 +45,10 @@ def make(kind: str, lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path) 
         energy.fit_standardisation(torch.randn(9, 40, generator=torch.Generator().manual_seed(0)))
         energy.head[-1].weight.data.fill_(0.5)
         return energy.eval()
+    if kind == "linear":
+        return wake(LinearEnergy(LinearEnergyConfig(vocab_size=257)))
+    if kind == "bilstm":
+        return wake(BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=257, embedding_size=6, hidden_size=5, num_layers=2)))
     if kind.startswith("encoder"):
         return wake(TransformerEnergy.from_encoder(encoder_folder, lora=lora, pooling="sequence"))
     if kind in ("bit-masked-lm", "bit-lora"):

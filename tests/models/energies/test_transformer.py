@@ -111,6 +111,39 @@ def test_energy_is_the_head_on_the_mean_over_exactly_the_pooled_positions(
         torch.testing.assert_close(energy.score(prefix, continuations), expected.view(2, 3).detach())
 
 
+def test_bit_may_read_the_first_position(lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path) -> None:
+    energy = wake(TransformerEnergy.from_masked_lm(masked_lm_folder, pooling="first"))
+    prefix, continuations = random_tokens(2, 3), random_tokens(2, 3, 4, seed=1)
+    states = hidden_states(energy, prefix, continuations)  # (6, 7, D)
+    expected = states[:, 0] @ energy.head.weight[0] + energy.head.bias
+    with torch.no_grad():
+        torch.testing.assert_close(energy.score(prefix, continuations), expected.view(2, 3).detach())
+        encoder = as_energy(wake(TransformerEnergy.from_encoder(encoder_folder, pooling="first")), lm)
+        rows = encoder._rows(prefix, continuations)
+        assert rows.tokens[:, 0].eq(2).all()  # [CLS]
+        states = encoder._hidden_states(rows, None)[:, 0]
+        expected = states @ encoder.head.weight[0] + encoder.head.bias
+        torch.testing.assert_close(encoder.score(prefix, continuations), expected.view(2, 3))
+    with pytest.raises(LexergyError, match="'first' and the energy is causal"):
+        TransformerEnergy.from_causal_lm(lm, pooling="first")
+
+
+@pytest.mark.parametrize("kind", ["unit", "bit", "encoder"])
+def test_whole_windows_may_be_given_without_a_prefix(
+    kind: str, lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path
+) -> None:
+    sources = {
+        "unit": lambda: TransformerEnergy.from_causal_lm(lm, pooling="sequence"),
+        "bit": lambda: TransformerEnergy.from_masked_lm(masked_lm_folder, pooling="sequence"),
+        "encoder": lambda: TransformerEnergy.from_encoder(encoder_folder, pooling="sequence"),
+    }
+    energy, windows = as_energy(wake(sources[kind]()), lm), random_tokens(3, 2, 9)
+    with torch.no_grad():
+        whole = energy.score(windows[:, 0, :0], windows)
+        cut = energy.score(windows[:, 0, :4], windows[:, :1, 4:])
+    torch.testing.assert_close(whole[:, :1], cut, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("pooling", ["continuation", "sequence"])
 @pytest.mark.parametrize("tables", [None, TABLES])
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "opt", "lora"])

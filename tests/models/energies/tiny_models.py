@@ -1,11 +1,15 @@
 """Tiny untrained models, and inputs for them."""
 
+from typing import TypeVar
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from lexergy.models.energies import TransformerEnergy
+from lexergy.models.energies import EnergyModel
+
+Kind = TypeVar("Kind", bound=EnergyModel)
 
 SIZES = {"vocab_size": 257, "hidden_size": 16, "num_layers": 2, "num_heads": 2, "max_length": 64}
 
@@ -23,7 +27,7 @@ def random_tokens(*shape: int, seed: int = 0, vocab_size: int = 256) -> Tensor:
     return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def wake(energy: TransformerEnergy, seed: int = 0) -> TransformerEnergy:
+def wake(energy: Kind, seed: int = 0) -> Kind:
     """Give random weights to what starts at zero (head, n-gram input, LoRA's B), as training would."""
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in energy.named_parameters():

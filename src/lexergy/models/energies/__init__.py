@@ -6,12 +6,17 @@ from lexergy.models.energies.lora import Lora
 from lexergy.models.energies.ngram_tables import NgramTables
 from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
 from lexergy.models.energies.sum import SumEnergy, SumEnergyConfig
+from lexergy.models.energies.tokens import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig
 from lexergy.models.energies.transformer import TransformerEnergy, TransformerEnergyConfig
 
 __all__ = [
+    "BiLSTMEnergy",
+    "BiLSTMEnergyConfig",
     "Energy",
     "EnergyConfig",
     "EnergyModel",
+    "LinearEnergy",
+    "LinearEnergyConfig",
     "Lora",
     "NgramTables",
     "StatesEnergy",

@@ -1,6 +1,6 @@
 """Whatever a user brings as an energy: a function of token ids, of texts, or a module."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -11,7 +11,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.devices import device_of
 from lexergy.models.energies.base import check_shapes
-from lexergy.models.energies.text import decode, whole_sequences
+from lexergy.models.energies.text import by_prefix, decode, sequence_batches
 from lexergy.models.state_features import StateFeatures
 
 
@@ -64,9 +64,9 @@ class TokenEnergy(nn.Module):
 
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         check_shapes(prefix, continuations)
-        tokens = _sequences(prefix.to(device_of(self)), continuations.to(device_of(self)), self.rows_per_batch)
+        tokens = sequence_batches(prefix.to(device_of(self)), continuations.to(device_of(self)), self.rows_per_batch)
         scores = [_checked(self.function(some), len(some), self.function) for some in tokens]
-        return _joined(scores, continuations)
+        return by_prefix(scores, continuations)
 
 
 class TextEnergy:
@@ -103,21 +103,11 @@ class TextEnergy:
                 "`as_energy(energy, lm)` before the first score."
             )
         scores = []
-        for some in _sequences(prefix, continuations, self.rows_per_batch):
+        for some in sequence_batches(prefix, continuations, self.rows_per_batch):
             numbers = self.function(decode(self.lm_tokenizer, some))
             values = torch.as_tensor(numbers, dtype=torch.float32, device=prefix.device)
             scores.append(_checked(values, len(some), self.function))
-        return _joined(scores, continuations)
-
-
-def _sequences(prefix: Tensor, continuations: Tensor, rows_per_batch: int) -> Iterator[Tensor]:
-    """Whole sequences (N, L), at most `rows_per_batch` at a time, in order, never all in memory."""
-    num_samples = continuations.shape[1]
-    flat = continuations.flatten(0, 1)  # (B K, C)
-    for start in range(0, len(flat), rows_per_batch):
-        some = flat[start : start + rows_per_batch]
-        owner = torch.arange(start, start + len(some), device=flat.device) // num_samples
-        yield whole_sequences(prefix[owner], some.unsqueeze(1))
+        return by_prefix(scores, continuations)
 
 
 def _checked(values: Any, rows: int, function: Any) -> Tensor:
@@ -129,10 +119,3 @@ def _checked(values: Any, rows: int, function: Any) -> Tensor:
             f"({rows},), one number per sequence."
         )
     return values if values.is_floating_point() else values.float()
-
-
-def _joined(scores: list[Tensor], continuations: Tensor) -> Tensor:
-    """(B, K) from the batches of rows."""
-    if not scores:
-        return torch.zeros(continuations.shape[:2], device=continuations.device)
-    return torch.cat(scores).view(continuations.shape[:2])

@@ -120,6 +120,15 @@ def check_shapes(prefix: Tensor, continuations: Tensor) -> None:
         )
 
 
+def check_vocabulary(known: int, lm: "CausalLM") -> None:
+    """Refuse an LM that writes tokens which an energy over tokens does not know."""
+    if known < lm.vocab_size:
+        raise LexergyError(
+            f"this energy knows {known} tokens and the LM writes {lm.vocab_size}; expected an energy "
+            "over the LM's own tokens; use the LM it was trained on, or an encoder that reads text."
+        )
+
+
 def _read_config(source: str) -> dict[str, Any]:
     path = _file(source, "config.json")
     try:

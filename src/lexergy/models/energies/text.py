@@ -1,5 +1,6 @@
 """Reading an LM's tokens as text: decoding, and an encoder's own tokens of prefix and continuation."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -21,11 +22,33 @@ class Rows(NamedTuple):
         """(N, L), True on everything but padding."""
         return torch.ones_like(self.continuation) if self.attention is None else self.attention
 
+    @property
+    def first(self) -> Tensor:
+        """(N, L), True on the first position, where an encoder's tokenizer puts its class token."""
+        return torch.arange(self.tokens.shape[1], device=self.tokens.device).expand_as(self.tokens) == 0
+
 
 def whole_sequences(prefix: Tensor, continuations: Tensor) -> Tensor:
     """Each continuation after its prefix: (B, P), (B, K, C) -> (B K, P + C)."""
     repeated = prefix.unsqueeze(1).expand(-1, continuations.shape[1], -1)  # (B, K, P)
     return torch.cat((repeated, continuations), -1).flatten(0, 1)
+
+
+def sequence_batches(prefix: Tensor, continuations: Tensor, rows_per_batch: int) -> Iterator[Tensor]:
+    """The same sequences (N, L), at most `rows_per_batch` at a time, in order, never all in memory."""
+    num_samples = continuations.shape[1]
+    flat = continuations.flatten(0, 1)  # (B K, C)
+    for start in range(0, len(flat), rows_per_batch):
+        some = flat[start : start + rows_per_batch]
+        owner = torch.arange(start, start + len(some), device=flat.device) // num_samples
+        yield whole_sequences(prefix[owner], some.unsqueeze(1))
+
+
+def by_prefix(scores: list[Tensor], continuations: Tensor) -> Tensor:
+    """(B, K) from the scores of those batches."""
+    if not scores:
+        return torch.zeros(continuations.shape[:2], device=continuations.device)
+    return torch.cat(scores).view(continuations.shape[:2])
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, tokens: Tensor) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ from lexergy.models.energies.backbones import (
     portable,
     state_width,
 )
-from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.lora import Lora, add_lora, is_adapter
 from lexergy.models.energies.ngram_tables import NgramEmbedding, NgramTables
 from lexergy.models.energies.sharing import Inputs, SharedStates
@@ -34,7 +34,7 @@ from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_seq
 from lexergy.models.initialisation import initialised_from
 from lexergy.models.shared_prefix import PrefixSharing
 
-Pooling = Literal["continuation", "sequence"]
+Pooling = Literal["continuation", "sequence", "first"]
 
 
 class TransformerEnergyConfig(EnergyConfig):
@@ -59,6 +59,9 @@ class TransformerEnergyConfig(EnergyConfig):
 class TransformerEnergy(EnergyModel):
     """E(x) = w . mean_t h_t(x) + b over the continuation's positions t (Sec. 4.1, Deng et al. 2020).
 
+    With pooling "sequence" t runs over the prefix too; with "first", for BiT alone, it is the first position (Sec. 4.3,
+    "Real or fake", 2020; Devlin et al. 2019).
+
     Causal (UniT): h_t sees x_<=t, and K continuations of a prefix share its keys and values. Bidirectional
     (BiT): h_t sees all of x. w = 0 at the start, so that the joint model starts as the LM.
     """
@@ -73,8 +76,7 @@ class TransformerEnergy(EnergyModel):
         seed: int = 0,
     ) -> None:
         super().__init__(config)
-        if config.pooling not in ("continuation", "sequence"):
-            raise LexergyError(f"`pooling` is {config.pooling!r}; expected 'continuation' or 'sequence'.")
+        _check_pooling(config)
         self.backbone = backbone if backbone is not None else empty_backbone(config.backbone or {})
         width = _embedding(self.backbone).embedding_dim
         tables = None if config.ngram_tables is None else NgramTables(**config.ngram_tables)
@@ -191,9 +193,13 @@ class TransformerEnergy(EnergyModel):
         ngrams = None if self.ngrams is None else self.ngrams(rows.tokens)  # (N, L, T)
         states = self._hidden_states(rows, ngrams)  # (N, L, D)
         read = _joined(states, ngrams)
-        weight = (rows.continuation if self.config.pooling == "continuation" else rows.present).to(read.dtype)
+        weight = self._read_positions(rows).to(read.dtype)
         pooled = (read * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
         return self.head(pooled).view(continuations.shape[:2])
+
+    def _read_positions(self, rows: Rows) -> Tensor:  # (N, L)
+        by_pooling = {"continuation": rows.continuation, "sequence": rows.present, "first": rows.first}
+        return by_pooling[self.config.pooling]
 
     def _hidden_states(self, rows: Rows, ngrams: Tensor | None) -> Tensor:
         attention = rows.attention
@@ -246,12 +252,8 @@ class TransformerEnergy(EnergyModel):
         return self
 
     def attach(self, lm: CausalLM) -> Self:
-        known = _embedding(self.backbone).num_embeddings
-        if not self.config.reads_text and known < lm.vocab_size:
-            raise LexergyError(
-                f"this energy knows {known} tokens and the LM writes {lm.vocab_size}; expected an energy "
-                "over the LM's own tokens; use the LM it was trained on, or an encoder that reads text."
-            )
+        if not self.config.reads_text:
+            check_vocabulary(_embedding(self.backbone).num_embeddings, lm)
         if self.config.reads_text and lm.tokenizer is None:
             raise LexergyError(
                 "this energy reads text and the LM has no tokenizer to decode with; expected "
@@ -283,6 +285,16 @@ class TransformerEnergy(EnergyModel):
             backbone = load_backbone(config.backbone_kind, str(config.backbone_source))
             return cls(config, backbone.model, backbone.tokenizer)
         return cls(config, tokenizer=load_tokenizer(source) if config.reads_text else None)
+
+
+def _check_pooling(config: TransformerEnergyConfig) -> None:
+    if config.pooling not in get_args(Pooling):
+        raise LexergyError(f"`pooling` is {config.pooling!r}; expected one of {', '.join(get_args(Pooling))}.")
+    if config.pooling == "first" and config.causal:
+        raise LexergyError(
+            "`pooling` is 'first' and the energy is causal, whose first position has read one token; expected "
+            "'continuation' or 'sequence', or `causal=False`."
+        )
 
 
 def _joined(states: Tensor, ngrams: Tensor | None) -> Tensor:

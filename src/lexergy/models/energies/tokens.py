@@ -1,0 +1,93 @@
+"""Energies trained from scratch on whole sequences of the LM's tokens: a bag of tokens, a bidirectional LSTM."""
+
+from typing import TYPE_CHECKING, Self
+
+import torch
+from torch import Tensor, nn
+
+from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
+from lexergy.models.energies.text import by_prefix, sequence_batches
+from lexergy.models.initialisation import initialised_from
+
+if TYPE_CHECKING:
+    from lexergy.models.causal_lm import CausalLM
+
+
+class LinearEnergyConfig(EnergyConfig):
+    """How many tokens there are."""
+
+    model_type = "lexergy_linear"
+
+    vocab_size: int = 0
+
+
+class LinearEnergy(EnergyModel):
+    """E(x) = sum_i u_{x_i}, a learnt number for each token (Linear, Sec. 4.3, "Real or fake", 2020).
+
+    The sum runs over prefix and continuation. u = 0 at the start, so that the joint model starts as the LM.
+    """
+
+    config_class = LinearEnergyConfig
+
+    def __init__(self, config: LinearEnergyConfig) -> None:
+        super().__init__(config)
+        self.weights = nn.Embedding.from_pretrained(torch.zeros(config.vocab_size, 1), freeze=False)
+
+    def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        batches = sequence_batches(prefix, continuations, self.rows_per_batch)
+        return by_prefix([self.weights(tokens).sum((1, 2)) for tokens in batches], continuations)
+
+    def attach(self, lm: "CausalLM") -> Self:
+        check_vocabulary(self.config.vocab_size, lm)
+        return super().attach(lm)
+
+
+class BiLSTMEnergyConfig(EnergyConfig):
+    """The shape of the network; `hidden_size` is that of each direction."""
+
+    model_type = "lexergy_bilstm"
+
+    vocab_size: int = 0
+    embedding_size: int = 512
+    hidden_size: int = 512
+    num_layers: int = 4
+    dropout: float = 0.0
+
+
+class BiLSTMEnergy(EnergyModel):
+    """E(x) = w . mean_i h_i(x) + b, h_i both directions' last states (BiLSTM, Sec. 4.3, "Real or fake", 2020).
+
+    The mean runs over prefix and continuation. w = b = 0 at the start, so that the joint model starts as the LM.
+    Dropout falls on the embeddings and between layers.
+    """
+
+    config_class = BiLSTMEnergyConfig
+
+    def __init__(self, config: BiLSTMEnergyConfig, seed: int = 0) -> None:
+        super().__init__(config)
+        with initialised_from(seed):
+            self.embedding = nn.Embedding(config.vocab_size, config.embedding_size)
+            self.lstm = nn.LSTM(
+                config.embedding_size,
+                config.hidden_size,
+                config.num_layers,
+                batch_first=True,
+                bidirectional=True,
+                dropout=config.dropout if config.num_layers > 1 else 0.0,
+            )
+            self.head = nn.Linear(2 * config.hidden_size, 1)
+        self.dropout = nn.Dropout(config.dropout)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
+        batches = sequence_batches(prefix, continuations, self.rows_per_batch)
+        return by_prefix([self._energies(tokens) for tokens in batches], continuations)
+
+    def _energies(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N,)
+        states, _ = self.lstm(self.dropout(self.embedding(tokens)))  # (N, L, 2 D)
+        return self.head(states.mean(1)).squeeze(-1)
+
+    def attach(self, lm: "CausalLM") -> Self:
+        check_vocabulary(self.config.vocab_size, lm)
+        return super().attach(lm)

@@ -12,6 +12,12 @@ def all_sequences(vocab_size: int, length: int) -> Tensor:  # -> (V ** L, L)
     return torch.cartesian_prod(*[tokens] * length).reshape(-1, length)
 
 
+def sequence_numbers(tokens: Tensor, vocab_size: int) -> Tensor:  # (..., L) -> (...)
+    """Where sequences stand in `all_sequences`."""
+    places = vocab_size ** torch.arange(tokens.shape[-1] - 1, -1, -1, device=tokens.device)
+    return (tokens * places).sum(dim=-1)
+
+
 def replacements(tokens: Tensor, position: Tensor, vocab_size: int) -> Tensor:  # (N, L), (N,) -> (N, V, L)
     """Each sequence with every token of the vocabulary in turn at its position."""
     num_rows, length = tokens.shape

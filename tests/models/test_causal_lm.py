@@ -89,6 +89,11 @@ def bloom():
     return BloomForCausalLM(BloomConfig(vocab_size=VOCAB, hidden_size=16, n_layer=2, n_head=2, **NO_SPECIAL))
 
 
+def gated_conv():
+    """Its memory is that of a few tokens."""
+    return build_causal_lm(VOCAB, 16, 2, None, 32, seed=0, architecture="gated_conv", embedding_size=12, kernel_size=3)
+
+
 def build(maker, **keywords) -> CausalLM:
     with torch.random.fork_rng():
         torch.manual_seed(5)
@@ -116,7 +121,7 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
     return law.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
 
 
-ARCHITECTURES = [gpt2, llama, gemma, opt, bloom]
+ARCHITECTURES = [gpt2, llama, gemma, opt, bloom, gated_conv]
 LAWS = [
     {},
     {"top_k": 4},

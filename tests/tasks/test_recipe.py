@@ -86,7 +86,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "zzz": 1}}},
             "unknown key `lm.train.zzz`; expected one of hidden_size, num_layers, num_heads, feed_forward_size, "
-            "architecture, embedding_size, max_length, training, vocab_size.",
+            "architecture, embedding_size, kernel_size, direction, max_length, training, vocab_size.",
         ),
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
@@ -109,6 +109,22 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": 3}}},
             "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads divides.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": None}}},
+            "`lm.train`: the key `num_heads` is missing; expected one, since a llama has heads.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "architecture": "gated_conv"}}},
+            "`lm.train`: `num_heads` is 2; leave it out, since gated convolutions have none.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "kernel_size": 3}}},
+            "`lm.train`: `kernel_size` is 3 and `architecture` llama; expected gated_conv, or no `kernel_size`.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "direction": "backwards"}}},
+            "`lm.train.direction` is 'backwards'; input should be 'left_to_right' or 'right_to_left'.",
         ),
         (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "max_length": 7}}},
@@ -181,8 +197,8 @@ def test_an_energy_cannot_take_another_folder(tmp_path, name):
         ),
         (
             {"baselines": {"b": {"kind": "balm", **TRANSFORMER, "embedding_size": 8}}},
-            "`baselines.b`: `embedding_size` is 8 and `architecture` llama; expected opt, which projects its "
-            "embeddings to the width of the model; or leave `embedding_size` out.",
+            "`baselines.b`: `embedding_size` is 8 and `architecture` llama; expected opt or gated_conv, which project "
+            "their embeddings to the width of the model; or leave `embedding_size` out.",
         ),
         ({"baselines": {"b": {"kind": "balmy"}}}, "`baselines.b.kind` is balmy; did you mean `balm`?"),
     ],

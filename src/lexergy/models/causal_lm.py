@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from lexergy.models.loading import load_causal_lm
 from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
 from lexergy.models.shared_prefix import Continuations, PrefixSharing, SharedPrefix, prefill
 from lexergy.models.state_features import StateFeatures
+
+Direction = Literal["left_to_right", "right_to_left"]
 
 _REFERENCE = "lexergy_lm.json"
 _HERE = "."
@@ -41,8 +43,9 @@ class CausalLM:
     """Any Hugging Face causal LM, frozen, without its forbidden tokens.
 
     `forbidden_tokens` have probability zero in sampling and scoring alike (for instance chat markers);
-    `start_token` is put before each prefix for models that need one (their BOS). Tensors come in from any
-    device and go out on the CPU, wherever the model lies.
+    `start_token` is put before each prefix for models that need one (their BOS). `direction` tells of which order of
+    text it is a model; tokens are in that order here, and in reading order in a `RightToLeftLM`. Tensors come in
+    from any device and go out on the CPU, wherever the model lies.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class CausalLM:
         forbidden_tokens: Sequence[int] = (),
         start_token: int | None = None,
         source: str | None = None,
+        direction: Direction = "left_to_right",
     ) -> None:
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.forbidden_tokens = tuple(sorted(forbidden_tokens))
         self.start_token = start_token
         self.source = source or model.name_or_path or None
+        self.direction = direction
         self._sharing = PrefixSharing(model)
         self._prefilled: _Prefilled | None = None
         self._given: _Given | None = None
@@ -72,13 +77,16 @@ class CausalLM:
         device: str | torch.device | None = None,
         forbidden_tokens: Sequence[int] | None = None,
         start_token: int | None = None,
+        direction: Direction = "left_to_right",
     ) -> "CausalLM":
         """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run.
 
-        It goes to `device`; unless one is given, to a GPU where there is one.
+        It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
+        for: a folder that says otherwise is refused.
         """
         reference = _read_reference(Path(source))
         if reference is not None:
+            _check_direction(reference.get("direction", "left_to_right"), direction, source)
             source = Path(source) if reference["source"] == _HERE else reference["source"]
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
@@ -89,6 +97,7 @@ class CausalLM:
             forbidden_tokens=forbidden_tokens or (),
             start_token=start_token,
             source=str(source),
+            direction=direction,
         )
 
     def save_reference(self, folder: Path) -> None:
@@ -98,8 +107,13 @@ class CausalLM:
             "source": _HERE if here else self.source,  # a folder that holds its own model can be moved
             "forbidden_tokens": list(self.forbidden_tokens),
             "start_token": self.start_token,
+            **({"direction": self.direction} if self._turned() else {}),
         }
         (Path(folder) / _REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
+
+    def _turned(self) -> tuple[str, ...]:
+        """The direction where it is not the usual one: records of before there were two stay as they are."""
+        return () if self.direction == "left_to_right" else (self.direction,)
 
     @property
     def device(self) -> torch.device:
@@ -139,7 +153,7 @@ class CausalLM:
     def fingerprint(self) -> str:
         """A hash of configuration and weights, for provenance."""
         digest = hashlib.sha256(self.model.config.to_json_string(use_diff=True).encode())
-        digest.update(json.dumps([self.forbidden_tokens, self.start_token]).encode())
+        digest.update(json.dumps([self.forbidden_tokens, self.start_token, *self._turned()]).encode())
         for name, weight in self.model.state_dict().items():
             digest.update(f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode())
         return digest.hexdigest()[:16]
@@ -424,6 +438,15 @@ class CausalLM:
 def _read_reference(folder: Path) -> dict[str, Any] | None:
     path = folder / _REFERENCE
     return json.loads(path.read_text()) if path.is_file() else None
+
+
+def _check_direction(found: str, expected: Direction, source: str | Path) -> None:
+    if found != expected:
+        loader = "RightToLeftLM" if found == "right_to_left" else "CausalLM"
+        raise LexergyError(
+            f"the LM in {source} reads {found.replace('_', ' ')}; expected {expected.replace('_', ' ')}; load it with "
+            f"{loader}.from_pretrained."
+        )
 
 
 def _join(parts: list[Samples], dim: int) -> Samples:

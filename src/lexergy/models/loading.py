@@ -8,6 +8,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
+from lexergy.models import gated_conv  # noqa: F401 (registers itself with transformers)
 from lexergy.models.sources import resolve_causal_lm
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")

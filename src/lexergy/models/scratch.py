@@ -1,4 +1,4 @@
-"""Transformers to train from scratch: causal LMs (Llama, OPT) and masked LMs (EuroBERT, RoBERTa)."""
+"""Models to train from scratch: causal LMs (Llama, OPT, gated convolutions) and masked LMs (EuroBERT, RoBERTa)."""
 
 from typing import Any
 
@@ -14,12 +14,13 @@ from transformers import (
 )
 
 from lexergy.errors import LexergyError
+from lexergy.models.gated_conv import GatedConvConfig, GatedConvForCausalLM
 from lexergy.models.initialisation import initialised_from
 
 GATED_RATIO = 8 / 3  # SwiGLU has three matrices: as many weights as a plain layer four times as wide
 PLAIN_RATIO = 4
 
-CausalModel = LlamaForCausalLM | OPTForCausalLM
+CausalModel = LlamaForCausalLM | OPTForCausalLM | GatedConvForCausalLM
 MaskedModel = EuroBertForMaskedLM | RobertaForMaskedLM
 
 
@@ -27,22 +28,27 @@ def build_causal_lm(
     vocab_size: int,
     hidden_size: int,
     num_layers: int,
-    num_heads: int,
+    num_heads: int | None,
     max_length: int,
     seed: int,
     dropout: float = 0.0,
     architecture: str = "llama",
     embedding_size: int | None = None,
     feed_forward_size: int | None = None,
+    kernel_size: int | None = None,
 ) -> CausalModel:
-    """An untrained causal LM, its output tied to its embeddings.
+    """An untrained causal LM; the output of a transformer is tied to its embeddings.
 
     A Llama has rotary positions, RMS norms and SwiGLU; an OPT is the decoder of Vaswani et al. (2017) with
     learned positions and norms before each block, its embeddings `embedding_size` wide and projected to the
     width of the model and back. The weights depend on the seed alone; `dropout` is that of the attention
-    weights, and in an OPT of the states too.
+    weights, and in an OPT of the states too. A gated convolutional LM has no heads and reads texts of any length;
+    `kernel_size` (4) is for it alone.
     """
+    if architecture == "gated_conv":
+        return _gated_conv(vocab_size, hidden_size, num_layers, dropout, embedding_size, kernel_size or 4, seed)
     shape = _shape(vocab_size, hidden_size, num_layers, num_heads)
+    assert num_heads is not None
     with initialised_from(seed):
         if architecture == "llama":
             gated = _gated(hidden_size, num_heads, max_length, feed_forward_size, dropout)
@@ -95,7 +101,30 @@ def build_masked_lm(
         )
 
 
-def _shape(vocab_size: int, hidden_size: int, num_layers: int, num_heads: int) -> dict[str, Any]:
+def _gated_conv(
+    vocab_size: int,
+    hidden_size: int,
+    num_layers: int,
+    dropout: float,
+    embedding_size: int | None,
+    kernel_size: int,
+    seed: int,
+) -> GatedConvForCausalLM:
+    config = GatedConvConfig(
+        vocab_size=vocab_size,
+        embedding_size=embedding_size,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_layers,
+        kernel_size=kernel_size,
+        dropout=dropout,
+    )
+    with initialised_from(seed):
+        return GatedConvForCausalLM(config)
+
+
+def _shape(vocab_size: int, hidden_size: int, num_layers: int, num_heads: int | None) -> dict[str, Any]:
+    if num_heads is None:
+        raise LexergyError("`num_heads` is missing; expected a number that divides `hidden_size`.")
     if hidden_size % num_heads:
         raise LexergyError(
             f"`hidden_size` is {hidden_size} and `num_heads` {num_heads}; expected heads of an equal width; "

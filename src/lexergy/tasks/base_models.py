@@ -136,20 +136,26 @@ def _without_special_tokens(lm: CausalLM) -> CausalLM:
         forbidden_tokens=lm.special_tokens,
         start_token=lm.start_token,
         source=lm.source,
+        direction=lm.direction,
     )
 
 
 def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
-    """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows."""
+    """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows.
+
+    One that writes right to left is trained on the same text reversed; `RightToLeftLM.from_pretrained` loads it.
+    """
     recipe = _trained_lm(context)
     model = build_causal_lm(len(context.tokenizer), **sizes_of(recipe), seed=seed)
     streams = token_streams(context)
+    if recipe.direction == "right_to_left":
+        streams = {split: tokens.flip(0) for split, tokens in streams.items()}
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
     result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
     if is_main_process():
         model.save_pretrained(folder)
         context.tokenizer.save_pretrained(folder)
-        lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()))
+        lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
         _without_special_tokens(lm).save_reference(folder)
     return {"parameters": model.num_parameters(), **training_facts(result)}
 
@@ -194,7 +200,7 @@ def _trained_lm(context: RunContext) -> TrainedLMRecipe:
 
 def sizes_of(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
     """The arguments that build a transformer as the recipe asks for, but for vocabulary and seed."""
-    return recipe.model_dump(exclude={"training", "vocab_size"})
+    return recipe.model_dump(exclude={"training", "vocab_size", "direction"})
 
 
 def token_streams(context: RunContext) -> dict[str, Tensor]:

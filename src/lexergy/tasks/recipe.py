@@ -94,7 +94,7 @@ class ShapeRecipe(Section):
 
     @model_validator(mode="after")
     def _heads_divide_width(self) -> Self:
-        if self.hidden_size % self.num_heads:
+        if self.num_heads is not None and self.hidden_size % self.num_heads:
             raise ValueError(
                 f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
                 "expected a width that the number of heads divides"
@@ -103,19 +103,35 @@ class ShapeRecipe(Section):
 
 
 class CausalShapeRecipe(ShapeRecipe):
-    """A Llama, or an OPT, whose embeddings may be narrower or wider than the model (`embedding_size`)."""
+    """A Llama, an OPT, or gated convolutions over `kernel_size` tokens (null: 4) instead of attention.
 
-    added_later = ShapeRecipe.added_later | {"architecture", "embedding_size"}
+    The embeddings of the last two may be narrower or wider than the model (`embedding_size`).
+    """
 
-    architecture: Literal["llama", "opt"] = "llama"
+    added_later = ShapeRecipe.added_later | {"architecture", "embedding_size", "kernel_size"}
+
+    num_heads: PositiveInt | None = None  # type: ignore[assignment]
+    architecture: Literal["llama", "opt", "gated_conv"] = "llama"
     embedding_size: PositiveInt | None = None
+    kernel_size: PositiveInt | None = None
 
     @model_validator(mode="after")
-    def _only_opt_projects(self) -> Self:
-        if self.embedding_size is not None and self.architecture != "opt":
+    def _keys_fit_the_architecture(self) -> Self:
+        is_conv = self.architecture == "gated_conv"
+        if self.num_heads is None and not is_conv:
+            raise ValueError(f"the key `num_heads` is missing; expected one, since a {self.architecture} has heads")
+        for key in ("num_heads", "feed_forward_size"):
+            if getattr(self, key) is not None and is_conv:
+                raise ValueError(f"`{key}` is {getattr(self, key)}; leave it out, since gated convolutions have none")
+        if self.kernel_size is not None and not is_conv:
             raise ValueError(
-                f"`embedding_size` is {self.embedding_size} and `architecture` {self.architecture}; expected opt, "
-                "which projects its embeddings to the width of the model; or leave `embedding_size` out"
+                f"`kernel_size` is {self.kernel_size} and `architecture` {self.architecture}; expected gated_conv, or "
+                "no `kernel_size`"
+            )
+        if self.embedding_size is not None and self.architecture == "llama":
+            raise ValueError(
+                f"`embedding_size` is {self.embedding_size} and `architecture` {self.architecture}; expected opt or "
+                "gated_conv, which project their embeddings to the width of the model; or leave `embedding_size` out"
             )
         return self
 
@@ -131,8 +147,11 @@ class MaskedLMRecipe(ShapeRecipe):
 
 
 class TrainedLMRecipe(CausalShapeRecipe):
-    """A causal LM trained from scratch, with its tokenizer."""
+    """A causal LM trained from scratch, with its tokenizer; `right_to_left` on reversed text, to write prefixes."""
 
+    added_later = CausalShapeRecipe.added_later | {"direction"}
+
+    direction: Literal["left_to_right", "right_to_left"] = "left_to_right"
     max_length: PositiveInt
     training: TrainingConfig
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lexergy.data.files import atomic_write_json
+from lexergy.errors import LexergyError
 from lexergy.tasks.base_models import (
     build_tokenizer,
     build_windows,
@@ -38,6 +39,7 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
     Finished stages are only read; a stage that was killed goes on where it was, to the same result. Started in
     several processes (`accelerate launch -m lexergy run`), they train together and the first does the rest.
     """
+    _check_direction(recipe)
     folder = Path(folder)
     progress = progress and is_main_process()
     with locked(folder):
@@ -53,6 +55,14 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
         elif read_json(path) != record:
             atomic_write_json(path, record)
         return load_run(folder)
+
+
+def _check_direction(recipe: Recipe) -> None:
+    if recipe.lm.train is not None and recipe.lm.train.direction == "right_to_left":
+        raise LexergyError(
+            "`lm.train.direction` is right_to_left; expected left_to_right, since a run's windows are continued on "
+            "the right; in Python, `train_lm` and `RightToLeftLM` train and load an LM that writes prefixes."
+        )
 
 
 def announce(text: str) -> None:

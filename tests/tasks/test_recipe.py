@@ -111,6 +111,11 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
             "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads divides.",
         ),
         (
+            {"lm": {"train": {"preset": "transf-bigger", "vocab_size": 300, "max_length": 9, "training": TRAINING}}},
+            "`lm.train`: `preset` is transf-bigger; expected one of conv, transf-small, transf-big, transf-huge, "
+            "conv-cpu, transf-small-cpu, transf-big-cpu, transf-huge-cpu.",
+        ),
+        (
             {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": None}}},
             "`lm.train`: the key `num_heads` is missing; expected one, since a llama has heads.",
         ),

@@ -8,8 +8,9 @@ import torch
 
 from lexergy.models.energies import EnergyModel
 from lexergy.tasks.context import RunContext
+from lexergy.tasks.energy_recipe import RefreshedEnergyRecipe
 from lexergy.tasks.negatives import contrastive_data
-from lexergy.tasks.recipe import Recipe, RefreshedEnergyRecipe
+from lexergy.tasks.recipe import Recipe
 from lexergy.tasks.refresh import refresh_negatives
 from lexergy.tasks.results import load_run
 from lexergy.tasks.run import run

@@ -24,19 +24,19 @@ from lexergy.models.energies import (
 )
 from lexergy.tasks.base_models import seeded, training_facts
 from lexergy.tasks.context import RunContext
-from lexergy.tasks.negatives import contrastive_data
-from lexergy.tasks.processes import is_main_process
-from lexergy.tasks.recipe import (
+from lexergy.tasks.energy_recipe import (
     BiLSTMEnergyRecipe,
     EncoderEnergyRecipe,
     LinearEnergyRecipe,
     ObjectiveRecipe,
-    Recipe,
     RefreshedEnergyRecipe,
     StatesEnergyRecipe,
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
+from lexergy.tasks.negatives import contrastive_data
+from lexergy.tasks.processes import is_main_process
+from lexergy.tasks.recipe import Recipe
 from lexergy.tasks.refresh import refresh_negatives
 from lexergy.tasks.stages import Stage, stage_seed
 from lexergy.training.loop import train

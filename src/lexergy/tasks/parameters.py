@@ -16,18 +16,17 @@ from lexergy.models.sources import resolve_causal_lm, resolve_encoder
 from lexergy.tasks.base_models import sizes_of
 from lexergy.tasks.baselines import block_length, make_baseline
 from lexergy.tasks.energies import make_token_energy
-from lexergy.tasks.recipe import (
-    BaselineRecipe,
+from lexergy.tasks.energy_recipe import (
     BiLSTMEnergyRecipe,
     EncoderEnergyRecipe,
     EnergyRecipe,
     LinearEnergyRecipe,
-    Recipe,
     RefreshedEnergyRecipe,
     StatesEnergyRecipe,
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
+from lexergy.tasks.recipe import BaselineRecipe, Recipe
 
 _ROBERTA: dict[str, Any] = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
 # The published configurations of the paper's encoders, so that they can be counted where there is no Hub.

@@ -1,20 +1,15 @@
 """A recipe: everything that decides the result of a run, written down in one YAML file."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from lexergy.errors import LexergyError
+from lexergy.tasks.energy_recipe import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.tasks.presets import GENERATORS, with_preset
 from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_yaml
+from lexergy.tasks.section import Fraction, PositiveInt, Section
 from lexergy.training.config import TrainingConfig
 
 RESERVED_FOLDERS = frozenset(
@@ -32,27 +27,6 @@ RESERVED_FOLDERS = frozenset(
         "studies",
     }
 )
-
-PositiveInt = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(gt=0, lt=1)]
-Pooling = Literal["continuation", "sequence", "first"]
-
-
-class Section(BaseModel):
-    """A part of a recipe: unknown keys are mistakes, and nothing changes after loading.
-
-    The keys of stages hash what a section writes. A key that recipes did not always have is named in
-    `added_later` and written only where it differs from its default, so that finished runs stay finished.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-    added_later: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        unchanged = {key for key in self.added_later if getattr(self, key) == fields[key].default}
-        return {key: value for key, value in write(self).items() if key not in unchanged}
 
 
 class CorpusRecipe(Section):
@@ -105,7 +79,8 @@ class ShapeRecipe(Section):
 class CausalShapeRecipe(ShapeRecipe):
     """A Llama, an OPT, or gated convolutions over `kernel_size` tokens (null: 4) instead of attention.
 
-    The embeddings of the last two may be narrower or wider than the model (`embedding_size`).
+    The embeddings of the last two may be narrower or wider than the model (`embedding_size`). `preset` names a shape
+    of `presets.GENERATORS`, whose keys need not be written then.
     """
 
     added_later = ShapeRecipe.added_later | {"architecture", "embedding_size", "kernel_size"}
@@ -114,6 +89,11 @@ class CausalShapeRecipe(ShapeRecipe):
     architecture: Literal["llama", "opt", "gated_conv"] = "llama"
     embedding_size: PositiveInt | None = None
     kernel_size: PositiveInt | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, keys: Any) -> Any:
+        return with_preset(keys, GENERATORS)
 
     @model_validator(mode="after")
     def _keys_fit_the_architecture(self) -> Self:
@@ -155,13 +135,6 @@ class TrainedLMRecipe(CausalShapeRecipe):
     max_length: PositiveInt
     training: TrainingConfig
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
-
-
-class LoraRecipe(Section):
-    """Low-rank adapters in place of training all weights."""
-
-    rank: PositiveInt = 8
-    alpha: Annotated[float, Field(gt=0)] = 16.0
 
 
 class FinetuneRecipe(Section):
@@ -221,142 +194,6 @@ class NegativesRecipe(Section):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-
-
-class NgramTablesRecipe(Section):
-    """Hashed n-gram embeddings beside the transformer's own."""
-
-    orders: tuple[PositiveInt, ...] = (2, 3, 4)
-    buckets: PositiveInt = 65536
-    width: PositiveInt = 16
-
-
-class ObjectiveRecipe(Section):
-    """What is minimised: `nce`, or `ranking` by a margin; and which of its negatives a text meets at each step."""
-
-    loss: Literal["nce", "ranking"] = "nce"
-    mining: Literal["random", "hardest", "all"] = "random"
-    margin: Annotated[float, Field(gt=0)] = 1.0
-
-    @model_validator(mode="after")
-    def _only_ranking_has_a_margin(self) -> Self:
-        if self.margin != 1.0 and self.loss != "ranking":
-            raise ValueError(
-                f"`margin` is {self.margin} and `loss` {self.loss}; expected `loss: ranking`, or no margin"
-            )
-        return self
-
-
-class TrainedEnergyRecipe(Section):
-    """An energy trained by NCE or another objective, on a random `pairs` of the training windows (null: on all)."""
-
-    added_later = frozenset({"pairs", "objective"})
-
-    training: TrainingConfig
-    objective: ObjectiveRecipe = ObjectiveRecipe()
-    pairs: PositiveInt | None = None
-
-
-class StatesEnergyRecipe(TrainedEnergyRecipe):
-    """A head on the frozen LM's own hidden states and likelihood statistics (`layers` []: on these alone)."""
-
-    kind: Literal["states"]
-    layers: tuple[Annotated[int, Field(ge=0)], ...]
-    hidden_units: PositiveInt | None = None
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class LinearEnergyRecipe(TrainedEnergyRecipe):
-    """A learnt number for each token, summed over prefix and continuation."""
-
-    kind: Literal["linear"]
-
-
-class BiLSTMEnergyRecipe(TrainedEnergyRecipe):
-    """Bidirectional LSTMs over prefix and continuation, from scratch; `hidden_size` is that of each direction."""
-
-    kind: Literal["bilstm"]
-    embedding_size: PositiveInt
-    hidden_size: PositiveInt
-    num_layers: PositiveInt
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class TransformerEnergyRecipe(TrainedEnergyRecipe):
-    """UniT (causal) or BiT (bidirectional) over the sequence, from weights trained before.
-
-    `pooling`: the head reads the mean over the `continuation` or over the whole `sequence`, or, in a BiT, the
-    `first` position.
-    """
-
-    added_later = TrainedEnergyRecipe.added_later | {"pooling"}
-
-    kind: Literal["unit", "bit"]
-    origin: Literal["lm", "masked_lm"] = Field("lm", alias="from")
-    pooling: Pooling = "continuation"
-    lora: LoraRecipe | None = None
-    ngram_tables: NgramTablesRecipe | None = None
-
-    @model_validator(mode="after")
-    def _unit_is_causal(self) -> "TransformerEnergyRecipe":
-        if self.kind == "unit" and self.origin == "masked_lm":
-            raise ValueError("`from` is masked_lm; expected lm, since a `unit` energy reads left to right")
-        if self.kind == "unit" and self.pooling == "first":
-            raise ValueError(
-                "`pooling` is first; expected continuation or sequence, since a `unit` reads left to right"
-            )
-        return self
-
-
-class EncoderEnergyRecipe(TrainedEnergyRecipe):
-    """BiT*: a pre-trained encoder with its own tokenizer."""
-
-    added_later = TrainedEnergyRecipe.added_later | {"pooling"}
-
-    kind: Literal["encoder"]
-    source: str
-    pooling: Pooling = "continuation"
-    lora: LoraRecipe | None = None
-
-
-class RefreshedEnergyRecipe(TrainedEnergyRecipe):
-    """An energy named before (`of`) trained on, against one new negative per prefix.
-
-    They are drawn from its joint model, by resampling so many `candidates` (`noise: joint`, dynamic NCE), or,
-    to compare, from the LM.
-    """
-
-    kind: Literal["refreshed"]
-    of: str
-    noise: Literal["joint", "lm"] = "joint"
-    candidates: Annotated[int, Field(ge=2)] = 16
-
-    @model_validator(mode="after")
-    def _new_negatives_are_a_law(self) -> Self:
-        if self.objective.loss != "nce":
-            raise ValueError(
-                f"`objective.loss` is {self.objective.loss}; expected nce, which reads the law of the new negatives"
-            )
-        return self
-
-
-class SumEnergyRecipe(Section):
-    """Other energies of the recipe together, each with a coefficient fitted on the validation pairs."""
-
-    kind: Literal["sum"]
-    of: tuple[str, ...] = Field(min_length=1)
-
-
-EnergyRecipe = Annotated[
-    StatesEnergyRecipe
-    | LinearEnergyRecipe
-    | BiLSTMEnergyRecipe
-    | TransformerEnergyRecipe
-    | EncoderEnergyRecipe
-    | RefreshedEnergyRecipe
-    | SumEnergyRecipe,
-    Field(discriminator="kind"),
-]
 
 
 class RalmRecipe(Section):
@@ -422,7 +259,7 @@ class Recipe(Section):
     masked_lm: MaskedLMRecipe | None = None
     negatives: NegativesRecipe = NegativesRecipe()
     energies: dict[str, EnergyRecipe] = Field(min_length=1)
-    baselines: dict[str, BaselineRecipe] = {}
+    baselines: dict[str, BaselineRecipe] = Field({})
     perplexity: PerplexityRecipe = PerplexityRecipe()
     generation: GenerationRecipe | None = None
 

@@ -18,7 +18,7 @@ from lexergy.models.residual import ResidualEBM
 from lexergy.progress import progress_bar
 from lexergy.tasks.columns import from_column, to_column
 from lexergy.tasks.context import RunContext
-from lexergy.tasks.recipe import RefreshedEnergyRecipe
+from lexergy.tasks.energy_recipe import RefreshedEnergyRecipe
 from lexergy.training.objectives import ContrastiveData, pair_energies
 
 PREFIXES_PER_SHARD = 64

@@ -17,18 +17,17 @@ from lexergy.tasks.base_models import (
 from lexergy.tasks.baselines import measure_baselines, train_baseline
 from lexergy.tasks.context import RunContext
 from lexergy.tasks.energies import check_pairs, fit_sum, train_energy
-from lexergy.tasks.fingerprint import fingerprint
-from lexergy.tasks.measure import generate_samples, measure_perplexity, measure_sums
-from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
-from lexergy.tasks.processes import is_main_process, wait_until
-from lexergy.tasks.recipe import (
+from lexergy.tasks.energy_recipe import (
     EncoderEnergyRecipe,
-    RalmRecipe,
-    Recipe,
     RefreshedEnergyRecipe,
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
+from lexergy.tasks.fingerprint import fingerprint
+from lexergy.tasks.measure import generate_samples, measure_perplexity, measure_sums
+from lexergy.tasks.negatives import SPLITS_WITH_NEGATIVES, build_negatives
+from lexergy.tasks.processes import is_main_process, wait_until
+from lexergy.tasks.recipe import RalmRecipe, Recipe
 from lexergy.tasks.results import RUN_FILE, RunResult, load_run
 from lexergy.tasks.stages import Stage, StageRunner, locked, read_json
 

@@ -1,0 +1,25 @@
+"""What every part of a recipe has in common."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+PositiveInt = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Section(BaseModel):
+    """A part of a recipe: unknown keys are mistakes, and nothing changes after loading.
+
+    The keys of stages hash what a section writes. A key that recipes did not always have is named in
+    `added_later` and written only where it differs from its default, so that finished runs stay finished.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    added_later: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        unchanged = {key for key in self.added_later if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in write(self).items() if key not in unchanged}

@@ -1,15 +1,22 @@
-"""Load a causal LM and its tokenizer from a resolved folder, with errors people can act on."""
+"""Load a causal or masked LM and its tokenizer from a resolved folder, with errors people can act on."""
 
+import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from lexergy.errors import LexergyError
 from lexergy.models import gated_conv  # noqa: F401 (registers itself with transformers)
-from lexergy.models.sources import resolve_causal_lm
+from lexergy.models.sources import resolve_causal_lm, resolve_encoder
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
 
@@ -21,9 +28,28 @@ class LoadedLM(NamedTuple):
 
 def load_causal_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
     """The model and, where it has one, the tokenizer of a name, a folder or a GGUF file."""
-    folder = Path(resolve_causal_lm(source).folder)
+    return _load(Path(resolve_causal_lm(source).folder), AutoModelForCausalLM, dtype)
+
+
+def load_masked_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
+    """The masked LM with its head, and its tokenizer, of a folder or a Hub name.
+
+    An encoder without a head is refused: transformers would give it random weights.
+    """
+    folder = Path(resolve_encoder(source).folder)
+    architectures = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
+    if not any(name.endswith("ForMaskedLM") for name in architectures):
+        named = ", ".join(architectures) or "a model of no named architecture"
+        raise LexergyError(
+            f"{folder} holds {named}; expected a masked LM with its head (...ForMaskedLM); "
+            "train one as the stage `masked_lm` of a run, or fetch one."
+        )
+    return _load(folder, AutoModelForMaskedLM, dtype)
+
+
+def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+        model = architecture.from_pretrained(folder, dtype=getattr(torch, dtype))
     except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise LexergyError(
             f"the model in {folder} cannot be read ({_first_line(error)}); expected config.json and whole "

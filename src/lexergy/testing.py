@@ -7,14 +7,27 @@ assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 from lexergy.core.enumeration import all_sequences
 from lexergy.models.causal_lm import CausalLM
+from lexergy.models.initialisation import initialised_from
+from lexergy.models.masked_lm import MaskedLM
 
 _ROWS = 4096  # sequences enumerated at once
 
@@ -42,6 +55,41 @@ class EnumerableLM(CausalLM):
             model = _tiny_model(architecture, vocab_size, max_length, hidden_size, num_layers)
             torch.nn.init.normal_(model.get_output_embeddings().weight, std=sharpness / hidden_size)
         super().__init__(model, forbidden_tokens=forbidden_tokens)
+
+
+class EnumerableMaskedLM(MaskedLM):
+    """A random tiny BERT over a few words, whose every sentence of some length can be written down.
+
+    Its special tokens are numbers 0 to 4 ([PAD], [UNK], [CLS], [SEP], [MASK]), the words follow; its embeddings have
+    one row more than there are words, as padded ones do.
+    """
+
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+    def __init__(
+        self,
+        words: tuple[str, ...] = ("the", "state", "of", "union", "is", "strong"),
+        *,
+        max_length: int = 32,
+        hidden_size: int = 16,
+        num_layers: int = 2,
+        seed: int = 0,
+    ) -> None:
+        config = BertConfig(
+            vocab_size=len(self.special) + len(words) + 1,
+            hidden_size=hidden_size,
+            num_hidden_layers=num_layers,
+            num_attention_heads=2,
+            intermediate_size=2 * hidden_size,
+            max_position_embeddings=max_length,
+            initializer_range=0.4,
+        )
+        with initialised_from(seed):
+            super().__init__(BertForMaskedLM(config), _word_tokenizer((*self.special, *words)))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 
 class TableEnergy:
@@ -171,6 +219,16 @@ def assert_sampler_contract(
     for i in range(len(prefix)):
         alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
         assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+
+
+def _word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:
+    """A token per word, between [CLS] and [SEP]."""
+    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    edges = [(name, words.index(name)) for name in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=edges)
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
 def _tiny_model(

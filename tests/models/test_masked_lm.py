@@ -1,49 +1,22 @@
 import pytest
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
+from transformers import BertModel
 
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models import masked_lm
-from lexergy.models.initialisation import initialised_from
 from lexergy.models.masked_lm import MaskedLM
 from lexergy.models.scratch import build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
+from lexergy.testing import EnumerableMaskedLM
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "state", "of", "union", "is", "strong"]
-SPECIAL = range(5)
 # Different lengths, and a mask left out: what stands there does not matter to the tests.
 ROWS = [[2, 5, 6, 7, 5, 8, 3], [2, 8, 9, 3], [2, 10, 3]]
 
 
-def word_tokenizer(mask=True):
-    tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names, **({"mask_token": "[MASK]"} if mask else {}))
-
-
-def bert_config():
-    # One more row than the tokenizer has words, as padded embeddings have.
-    return BertConfig(
-        vocab_size=len(WORDS) + 1,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
-
-
 @pytest.fixture(scope="module")
 def bert():
-    with initialised_from(0):
-        return MaskedLM(BertForMaskedLM(bert_config()), word_tokenizer())
+    return EnumerableMaskedLM()
 
 
 @pytest.fixture(scope="module")
@@ -96,14 +69,13 @@ def test_conditionals_of_a_block_mask_all_of_it(bert):
     block = torch.zeros_like(tokens, dtype=torch.bool)
     block[0, [1, 4]] = block[1, 2] = True
     found = bert.conditionals(tokens, block)
-    assert found.shape == (3, len(WORDS) + 1)
+    assert found.shape == (3, 12)
     expected = []
     for row, places in ((ROWS[0], [1, 4]), (ROWS[1], [2])):
         masked = torch.tensor([row]).index_fill(1, torch.tensor(places), bert.mask_token)
         expected.append(bert.model(input_ids=masked).logits[0, places].detach())
-    words = [number for number in range(len(WORDS)) if number not in SPECIAL]
-    torch.testing.assert_close(found[:, words], torch.cat(expected)[:, words], rtol=0, atol=1e-5)
-    assert (found[:, [*SPECIAL, len(WORDS)]] == NEVER).all()
+    torch.testing.assert_close(found[:, 5:11], torch.cat(expected)[:, 5:11], rtol=0, atol=1e-5)
+    assert (found[:, [0, 1, 2, 3, 4, 11]] == NEVER).all()  # special tokens, and a number that no word has
 
 
 def test_prompts(bert, scratch):
@@ -117,20 +89,21 @@ def test_prompts(bert, scratch):
 
 
 def test_a_tokenizer_without_a_mask():
+    lm = EnumerableMaskedLM()
+    lm.tokenizer.mask_token = None
     with pytest.raises(LexergyError, match="no mask token"):
-        MaskedLM(BertForMaskedLM(bert_config()), word_tokenizer(mask=False))
+        MaskedLM(lm.model, lm.tokenizer)
 
 
 def test_loading(bert, tmp_path):
     run = tmp_path / "run"
-    bert.model.save_pretrained(run / "masked_lm")
-    bert.tokenizer.save_pretrained(run / "masked_lm")
+    bert.save_pretrained(run / "masked_lm")
     for source in (run, run / "masked_lm"):
         loaded = MaskedLM.from_pretrained(source)
         assert torch.equal(loaded.local_energy(bert.pad(ROWS)), bert.local_energy(bert.pad(ROWS)))
 
 
-def test_an_encoder_without_its_head_is_refused(tmp_path):
-    BertModel(bert_config()).save_pretrained(tmp_path)
+def test_an_encoder_without_its_head_is_refused(bert, tmp_path):
+    BertModel(bert.model.config).save_pretrained(tmp_path)
     with pytest.raises(LexergyError, match=r"holds BertModel; expected a masked LM with its head"):
         MaskedLM.from_pretrained(tmp_path)

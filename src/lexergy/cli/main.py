@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 import lexergy
-from lexergy.cli import generate, next_token, perplexity, quickstart, report, reproduce, run
+from lexergy.cli import generate, mcmc, next_token, perplexity, quickstart, report, reproduce, run
 from lexergy.errors import LexergyError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.command("run")(run.run)
 app.command("generate")(generate.generate)
 app.command("perplexity")(perplexity.perplexity)
 app.command("next-token")(next_token.next_token)
+app.command("mcmc")(mcmc.mcmc)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 

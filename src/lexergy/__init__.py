@@ -12,16 +12,18 @@ _HOMES = {
     "CausalLM": "lexergy.models.causal_lm",
     "EnergyModel": "lexergy.models.energies",
     "ResidualEBM": "lexergy.models.residual",
+    "RightToLeftLM": "lexergy.models.right_to_left",
     "LexergyError": "lexergy.errors",
 }
 
-__all__ = ["CausalLM", "EnergyModel", "LexergyError", "ResidualEBM"]
+__all__ = ["CausalLM", "EnergyModel", "LexergyError", "ResidualEBM", "RightToLeftLM"]
 
 if TYPE_CHECKING:
     from lexergy.errors import LexergyError
     from lexergy.models.causal_lm import CausalLM
     from lexergy.models.energies import EnergyModel
     from lexergy.models.residual import ResidualEBM
+    from lexergy.models.right_to_left import RightToLeftLM
 
 
 def __getattr__(name: str) -> object:

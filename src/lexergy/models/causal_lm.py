@@ -79,7 +79,7 @@ class CausalLM:
         start_token: int | None = None,
         direction: Direction = "left_to_right",
     ) -> "CausalLM":
-        """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, or the `lm` folder of a run.
+        """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, `gemma3-270m`, or the `lm` folder of a run.
 
         It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
         for: a folder that says otherwise is refused.
@@ -91,6 +91,8 @@ class CausalLM:
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
         loaded = load_causal_lm(str(source), dtype=dtype)
+        if reference is None and start_token is None:
+            start_token = loaded.start_token
         return cls(
             loaded.model.to(device or default_device()),  # type: ignore[arg-type]
             loaded.tokenizer,

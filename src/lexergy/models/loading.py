@@ -18,12 +18,14 @@ from lexergy.errors import LexergyError
 from lexergy.models import gated_conv  # noqa: F401 (registers itself with transformers)
 from lexergy.models.sources import resolve_causal_lm, resolve_encoder
 
+_STARTED = "gemma"  # all of this family are lost without their BOS token
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
 
 
 class LoadedLM(NamedTuple):
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase | None
+    start_token: int | None  # for models that cannot do without
 
 
 def load_causal_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
@@ -56,7 +58,10 @@ def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:
             "safetensors weights; fetch or save it again."
         ) from error
     has_tokenizer = any((folder / name).is_file() for name in _TOKENIZER_FILES)
-    return LoadedLM(model, AutoTokenizer.from_pretrained(folder) if has_tokenizer else None)
+    tokenizer = AutoTokenizer.from_pretrained(folder) if has_tokenizer else None
+    if tokenizer is None or not model.config.model_type.startswith(_STARTED):
+        return LoadedLM(model, tokenizer, start_token=None)
+    return LoadedLM(model, tokenizer, start_token=tokenizer.bos_token_id)
 
 
 def _first_line(error: Exception) -> str:

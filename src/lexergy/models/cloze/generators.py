@@ -1,0 +1,108 @@
+"""Cloze models with a softmax: the two-tower model, and ELECTRA's masked generator.
+
+Both read token embeddings that may be wider than they are, and may belong to another model (weight sharing, App. A):
+inputs are projected to the transformer's width, and states back to that of the embeddings for the softmax.
+"""
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.utils import ModelOutput
+
+from lexergy.models.cloze.bodies import BodyShape, body_config, make_tower
+from lexergy.models.initialisation import initialised_from
+
+
+class GeneratorConfig(PreTrainedConfig):
+    """The transformers' own configuration, and the width of the token embeddings."""
+
+    body: dict | None = None
+    embedding_size: int = 768
+
+
+class TwoTowerConfig(GeneratorConfig):
+    model_type = "lexergy_two_tower"
+
+
+class MaskedGeneratorConfig(GeneratorConfig):
+    model_type = "lexergy_masked_generator"
+
+
+class Generator(PreTrainedModel):
+    """What both have in common: shared embeddings in, a softmax over the vocabulary out.
+
+    softmax(W s + b) with W = A T, A the embeddings (V, E) and T a layer from the states to the embeddings' width, with
+    GELU and a norm, as in ELECTRA's code.
+    """
+
+    config_class = GeneratorConfig
+    base_model_prefix = ""
+    is_causal = False
+    num_bodies = 1
+
+    def __init__(self, config: GeneratorConfig) -> None:
+        super().__init__(config)
+        self.bodies = nn.ModuleList(make_tower(config.body) for _ in range(self.num_bodies))
+        body_settings = self.bodies[0].config
+        width, vocab_size = body_settings.hidden_size, body_settings.vocab_size
+        self.embeddings = nn.Embedding(vocab_size, config.embedding_size)
+        self.inwards = nn.Linear(config.embedding_size, width)
+        self.outwards = nn.Sequential(
+            nn.Linear(self.num_bodies * width, config.embedding_size),
+            nn.GELU(),
+            nn.LayerNorm(config.embedding_size),
+        )
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        self.post_init()
+
+    @classmethod
+    def from_shape(cls, shape: BodyShape, seed: int, *, embedding_size: int | None = None) -> Self:
+        """An untrained model; its embeddings are as wide as it is unless told otherwise."""
+        body = body_config(shape, causal=cls.is_causal)
+        with initialised_from(seed):
+            return cls(cls.config_class(body=body, embedding_size=embedding_size or shape.hidden_size))
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        self.embeddings = value
+
+    def _logits(self, states: Tensor) -> Tensor:  # (..., width) -> (..., V)
+        return nn.functional.linear(self.outwards(states), self.embeddings.weight, self.bias)
+
+
+class TwoTowerModel(Generator):
+    """q(x_t | x_\\t) = softmax(W [h->_{t-1}, h<-_{t+1}])_{x_t}, Sec. 2.4, Clark et al. 2020 (Baevski et al. 2019).
+
+    Two causal transformers, one left to right, one right to left. A sequence has a token of context at each end; the
+    law is that of the n tokens between them.
+    """
+
+    config_class = TwoTowerConfig
+    is_causal = True
+    num_bodies = 2
+
+    def forward(self, input_ids: Tensor, **kwargs: Any) -> ModelOutput:  # (B, n + 2) -> logits (B, n, V)
+        embedded = self.inwards(self.embeddings(input_ids))  # (B, n + 2, width)
+        left_to_right, right_to_left = self.bodies
+        left = left_to_right(inputs_embeds=embedded).last_hidden_state
+        right = right_to_left(inputs_embeds=embedded.flip(1)).last_hidden_state.flip(1)
+        states = torch.cat([left[:, :-2], right[:, 2:]], dim=-1)  # of t - 1 and t + 1: (B, n, 2 width)
+        return ModelOutput(logits=self._logits(states))
+
+
+class MaskedGenerator(Generator):
+    """ELECTRA's generator: a small masked LM (Clark et al. 2020, "ELECTRA").
+
+    As with the two-tower model, the law is that of the n tokens between the two at the ends.
+    """
+
+    config_class = MaskedGeneratorConfig
+
+    def forward(self, input_ids: Tensor, **kwargs: Any) -> ModelOutput:  # (B, n + 2) -> logits (B, n, V)
+        embedded = self.inwards(self.embeddings(input_ids))
+        states = self.bodies[0](inputs_embeds=embedded).last_hidden_state
+        return ModelOutput(logits=self._logits(states[:, 1:-1]))

@@ -5,7 +5,6 @@ p^(x_t | x_\\t) = exp(-E(x)_t); a noise law q(x_t | x_\\t) can be sampled and sc
 """
 
 import math
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as functional
@@ -74,19 +73,16 @@ def choose_positions(uniforms: Tensor, count: int) -> Tensor:  # (B, n) in [0, 1
     return uniforms.topk(count).indices
 
 
-class ClozeMetrics(NamedTuple):
-    """What to watch while a classifier of noise is trained."""
+def classifier_accuracy(logits: Tensor, is_noise: Tensor) -> float:  # (...), (...) bool
+    """The mean of the accuracies on data and on noise, of calling noise what has a positive logit."""
+    right = ((logits > 0) == is_noise).double()
+    return float((right[is_noise].mean() + right[~is_noise].mean()) / 2)
 
-    accuracy: float  # mean of the accuracies on data and on noise
-    log_z: float  # log of the mean of Z(x_\\t) over positions, estimated from the noise's tokens; 0 at the optimum
 
-
-def cloze_metrics(energies: Tensor, noise_log_prob: Tensor, is_noise: Tensor, logits: Tensor) -> ClozeMetrics:
-    """Accuracy of `logits` > 0 as "noise", and Z = E_q[exp(-E) / q] over the replaced positions; all (B, n)."""
-    guessed = (logits > 0).double()
-    accuracy = (guessed[is_noise].mean() + 1 - guessed[~is_noise].mean()) / 2
-    log_ratios = -(energies.double() + noise_log_prob.double())[is_noise]
-    return ClozeMetrics(float(accuracy), float(log_ratios.logsumexp(0) - math.log(len(log_ratios))))
+def log_mean_partition(noise_energies: Tensor, noise_log_prob: Tensor) -> float:  # (N,), (N,), of the noise's tokens
+    """log of the mean of Z(x_\\t) = E_q[exp(-E) / q] over positions, by importance sampling; 0 at the optimum."""
+    log_ratios = -(noise_energies.detach().double() + noise_log_prob.detach().double())
+    return float(log_ratios.logsumexp(0) - math.log(len(log_ratios)))
 
 
 def electra_log_prob(energies: Tensor, noise_log_prob: Tensor, noise_share: float) -> Tensor:  # (...) each

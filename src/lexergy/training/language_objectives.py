@@ -1,4 +1,4 @@
-"""Objectives that train a language model on a stream of tokens: the next token, or masked ones."""
+"""Objectives that train a language model on a stream of tokens: the next token, masked ones, or each in its context."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,9 +40,9 @@ class LanguageModelling:
         validation_blocks: int | None = None,
         evaluation_rows: int = EVALUATION_ROWS,
     ) -> None:
-        self.train = _blocks(train_tokens, block_length + 1, block_length, "train_tokens")
-        validation = _blocks(validation_tokens, block_length + 1, block_length, "validation_tokens")
-        self.validation = _spread(validation, validation_blocks)
+        self.train = stream_blocks(train_tokens, block_length + 1, block_length, "train_tokens")
+        validation = stream_blocks(validation_tokens, block_length + 1, block_length, "validation_tokens")
+        self.validation = spread(validation, validation_blocks)
         self.evaluation_rows = min(evaluation_rows, EVALUATION_ROWS)
 
     @property
@@ -81,10 +81,10 @@ class MaskedLanguageModelling:
         mask_token: int,
         vocab_size: int,
     ) -> None:
-        self.train = _blocks(train_tokens, block_length, block_length, "train_tokens")
+        self.train = stream_blocks(train_tokens, block_length, block_length, "train_tokens")
         self.mask_token = mask_token
         self.vocab_size = vocab_size
-        validation = _blocks(validation_tokens, block_length, block_length, "validation_tokens")
+        validation = stream_blocks(validation_tokens, block_length, block_length, "validation_tokens")
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         masked = self.mask(validation, torch.arange(len(validation)), generator)
         self.validation = torch.stack(masked, dim=1)  # (N, 2, L): inputs and labels
@@ -119,7 +119,48 @@ class MaskedLanguageModelling:
         return functional.cross_entropy(logits.float(), labels[chosen])
 
 
-def _blocks(tokens: Tensor, size: int, stride: int, name: str) -> Tensor:
+class TwoTowerModelling:
+    """Cross-entropy of each token given all others, over blocks packed from one stream of tokens.
+
+    -mean_t log q(x_t | x_\\t), Sec. 2.4, Clark et al. 2020. Blocks share two tokens with their neighbour, context at
+    their ends, so that each token of the stream but the first is predicted exactly once:
+
+        stream  a b c d e f g h    block_length 3
+        block 0 a b c d e          predicts b c d
+        block 1       d e f g h    predicts e f g
+
+    The model maps `input_ids` (B, L + 2) to an output with `logits` (B, L, V).
+    """
+
+    def __init__(
+        self,
+        train_tokens: Tensor,
+        validation_tokens: Tensor,
+        block_length: int,
+        *,
+        validation_blocks: int | None = None,
+    ) -> None:
+        self.train = stream_blocks(train_tokens, block_length + 2, block_length, "train_tokens")
+        validation = stream_blocks(validation_tokens, block_length + 2, block_length, "validation_tokens")
+        self.validation = spread(validation, validation_blocks)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.train)
+
+    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
+        return self._block_loss(model, self.train[indices]), {}
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        return _mean_over_blocks(model, self.validation, self._block_loss)
+
+    def _block_loss(self, model: Any, blocks: Tensor) -> Tensor:  # (B, L + 2) -> ()
+        blocks = blocks.to(device_of(model))
+        logits = model(input_ids=blocks).logits  # (B, L, V)
+        return functional.cross_entropy(logits.float().flatten(0, 1), blocks[:, 1:-1].flatten())
+
+
+def stream_blocks(tokens: Tensor, size: int, stride: int, name: str) -> Tensor:
     """Consecutive blocks of a stream (T,) -> (N, size); what is left of the last one is dropped."""
     if tokens.ndim != 1 or len(tokens) < size:
         raise LexergyError(
@@ -129,7 +170,7 @@ def _blocks(tokens: Tensor, size: int, stride: int, name: str) -> Tensor:
     return tokens.long().unfold(0, size, stride)
 
 
-def _spread(blocks: Tensor, count: int | None) -> Tensor:
+def spread(blocks: Tensor, count: int | None) -> Tensor:
     """At most `count` of the blocks, at equal distances: (N, L) -> (n, L)."""
     if count is None or count >= len(blocks):
         return blocks

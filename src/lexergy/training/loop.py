@@ -126,8 +126,7 @@ class _Trainer:
                 self.module.train()
             if self.state.step % self.config.checkpoint_every == 0:
                 self._save()
-            validation_loss = self.state.history[-1].validation["loss"]
-            bar.advance(1, loss=values.pop("loss"), validation_loss=validation_loss, **values)
+            bar.advance(1, loss=values.pop("loss"), **self._validation_loss(), **values)
 
     def finish(self) -> TrainingResult:
         restore(self.parameters, self.best)
@@ -204,18 +203,23 @@ class _Trainer:
         with evaluating(self.model), self.accelerator.autocast():
             # All processes evaluate; the first one's numbers decide for all, whatever the rounding.
             (validation,) = broadcast_object_list([self.objective.evaluate(self.model)])
-        if math.isnan(validation["loss"]):
+        if any(math.isnan(value) for name, value in validation.items() if name.endswith("loss")):
             raise LexergyError(
-                f"the validation loss of {self.label} is not a number after {self.state.step} steps; "
+                f"the validation of {self.label} is not a number after {self.state.step} steps; "
                 f"expected one; lower `learning_rate` ({self.config.learning_rate:g}) or look at the data."
             )
         self._record(validation)
-        if validation["loss"] < self.state.best_loss:
-            self.state.best_loss, self.state.best_step = validation["loss"], self.state.step
+        loss = validation.get("loss", -math.inf)  # without one the last weights are the best
+        if loss < self.state.best_loss or loss == -math.inf:
+            self.state.best_loss, self.state.best_step = loss, self.state.step
             self.state.evaluations_since_best = 0
             self.best = snapshot(self.parameters)
         else:
             self.state.evaluations_since_best += 1
+
+    def _validation_loss(self) -> dict[str, float]:
+        last = self.state.history[-1].validation
+        return {"validation_loss": last["loss"]} if "loss" in last else {}
 
     def _record(self, validation: dict[str, float]) -> None:
         means = {name: total / self.state.num_summed for name, total in self.state.sums.items()}

@@ -21,7 +21,8 @@ class Objective(Protocol):
 
     `loss` is a mean over examples, so that parts of a batch may be averaged; its random choices come from
     `generator` and should depend on the example's index alone (`randomness.example_uniforms`).
-    `evaluate` is deterministic; training stops on, and keeps the weights of, its lowest "loss".
+    `evaluate` is deterministic; training stops on, and keeps the weights of, its lowest "loss". Without a "loss", as
+    where the task itself changes while its noise learns, the last weights are kept.
     """
 
     @property

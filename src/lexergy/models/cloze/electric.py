@@ -75,7 +75,7 @@ class ElectricModel(PreTrainedModel):
 
     @property
     def vocab_size(self) -> int:
-        return self.get_input_embeddings().weight.shape[0]
+        return self.encoder.config.vocab_size
 
     def get_input_embeddings(self) -> nn.Module:
         return self.encoder.get_input_embeddings()

@@ -44,9 +44,9 @@ class Generator(PreTrainedModel):
 
     def __init__(self, config: GeneratorConfig) -> None:
         super().__init__(config)
-        self.bodies = nn.ModuleList(make_tower(config.body) for _ in range(self.num_bodies))
-        body_settings = self.bodies[0].config
-        width, vocab_size = body_settings.hidden_size, body_settings.vocab_size
+        towers = [make_tower(config.body) for _ in range(self.num_bodies)]
+        width, vocab_size = towers[0].config.hidden_size, towers[0].config.vocab_size
+        self.bodies = nn.ModuleList(towers)
         self.embeddings = nn.Embedding(vocab_size, config.embedding_size)
         self.inwards = nn.Linear(config.embedding_size, width)
         self.outwards = nn.Sequential(

@@ -1,0 +1,158 @@
+"""The objectives of Electric, ELECTRA and the two-tower model on tiny models and streams."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
+from lexergy.models.cloze.bodies import BodyShape
+from lexergy.models.cloze.pair import NoisePair
+from lexergy.training.cloze_objectives import CLASSIFIER_WEIGHT, NoiseDetection
+from lexergy.training.config import TrainingConfig
+from lexergy.training.language_objectives import TwoTowerModelling
+from lexergy.training.loop import train
+from lexergy.training.randomness import step_generator
+
+VOCAB, MASK, BLOCK = 11, 10, 8
+SHAPE = BodyShape(VOCAB, 32, 2, 4, BLOCK + 2)
+
+
+def random_tokens(count, seed=0):
+    return torch.randint(MASK, (count,), generator=torch.Generator().manual_seed(seed))
+
+
+class TokenTable(nn.Module):
+    """A two-tower stand-in whose logits are the same at each position: a law over tokens."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+        self.read = None
+
+    def forward(self, input_ids):
+        self.read = input_ids
+        return SimpleNamespace(logits=self.logits.expand(len(input_ids), input_ids.shape[1] - 2, -1))
+
+
+class TokenEnergy(nn.Module):
+    """An energy for each token, whatever its context."""
+
+    def __init__(self, energies):
+        super().__init__()
+        self.table = nn.Parameter(energies)
+
+    def forward(self, input_ids):
+        return SimpleNamespace(energies=self.table[input_ids])
+
+
+class TablePair(nn.Module):
+    def __init__(self, logits, energies):
+        super().__init__()
+        self.noise, self.model = TokenTable(logits), TokenEnergy(energies)
+
+
+def make_pair(noise_kind=TwoTowerModel):
+    return NoisePair(
+        ElectricModel.from_shape(SHAPE, seed=1),
+        noise_kind.from_shape(SHAPE.scaled(1 / 4), seed=2, embedding_size=SHAPE.hidden_size),
+    )
+
+
+def test_each_token_is_predicted_once_given_all_others():
+    stream = torch.arange(3 * 4 + 2)
+    objective = TwoTowerModelling(stream, stream, block_length=4)
+    assert objective.train[:, 1:-1].flatten().tolist() == list(range(1, 13))
+    table = TokenTable(torch.randn(20, generator=torch.Generator().manual_seed(0)))
+    exact = -table.logits.log_softmax(-1)[1:13].mean().item()
+    assert objective.evaluate(table)["loss"] == pytest.approx(exact)
+
+
+def test_ceil_of_15_percent_different_positions_are_drawn_again_and_ends_stay():
+    stream = random_tokens(500)
+    objective = NoiseDetection(stream, stream, 20, classifier="electric")
+    blocks = objective.train[:10]
+    uniforms = torch.rand(10, 23, generator=torch.Generator().manual_seed(1)).double()
+    noised = objective.noise(TokenTable(torch.zeros(VOCAB)), blocks, uniforms)
+    assert (noised.is_noise.sum(1) == 3).all()
+    inside = noised.tokens[:, 1:-1]
+    assert torch.equal(inside[~noised.is_noise], blocks[:, 1:-1][~noised.is_noise])
+    assert torch.equal(noised.tokens[:, [0, -1]], blocks[:, [0, -1]])
+    torch.testing.assert_close(noised.noise_log_prob, torch.full((10, 20), -math.log(VOCAB)))
+    assert noised.noise_loss.item() == pytest.approx(math.log(VOCAB))
+
+
+def test_the_loss_by_hand_where_the_noise_always_draws_the_same_token():
+    """q is nearly all on token 4 and the text is nothing but 4: what is drawn again is 4, and is noise all the same."""
+    stream = torch.full((60,), 4)
+    logits = torch.full((VOCAB,), -40.0)
+    logits[4] = 0.0
+    pair = TablePair(logits, torch.full((VOCAB,), 0.3))
+    electric = NoiseDetection(stream, stream, 20, classifier="electric")
+    loss, metrics = electric.loss(pair, torch.arange(2), step_generator(0, 0))
+    logit = 0.3 + math.log(3 / 17)
+    by_hand = (3 * math.log1p(math.exp(-logit)) + 17 * math.log1p(math.exp(logit))) / 20
+    assert metrics["classifier_loss"] == pytest.approx(by_hand, rel=1e-5)
+    assert loss.item() == pytest.approx(CLASSIFIER_WEIGHT * by_hand, rel=1e-5)
+    assert metrics["log_z"] == pytest.approx(-0.3, abs=1e-5)
+    electra = NoiseDetection(stream, stream, 20, classifier="electra")
+    _, metrics = electra.loss(pair, torch.arange(2), step_generator(0, 0))
+    assert metrics["classifier_loss"] == pytest.approx(math.log1p(math.exp(0.3)), rel=1e-5)  # nothing differs
+
+
+def test_a_masked_generator_reads_masks_where_tokens_are_drawn_again():
+    stream = random_tokens(100)
+    objective = NoiseDetection(stream, stream, 20, classifier="electra", mask_token=MASK)
+    table = TokenTable(torch.zeros(VOCAB))
+    uniforms = torch.rand(2, 23, generator=torch.Generator().manual_seed(1)).double()
+    noised = objective.noise(table, objective.train[:2], uniforms)
+    assert torch.equal(table.read[:, 1:-1] == MASK, noised.is_noise)
+
+
+def test_the_classifier_s_loss_does_not_train_the_noise():
+    """log q enters Electric's classifier as a number: only the noise's own cross-entropy moves its towers."""
+    pair = make_pair()
+    stream = random_tokens(200)
+    objective = NoiseDetection(stream, stream, BLOCK, classifier="electric")
+    loss, _ = objective.loss(pair, torch.arange(4), step_generator(0, 0))
+    loss.backward()
+    trained = {name: value.grad.clone() for name, value in pair.noise.bodies.named_parameters()}
+    pair.zero_grad()
+    noise_only = TwoTowerModelling(stream, stream, BLOCK).loss(pair.noise, torch.arange(4), step_generator(0, 0))[0]
+    noise_only.backward()
+    for name, value in pair.noise.bodies.named_parameters():
+        torch.testing.assert_close(trained[name], value.grad, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "noise_kind", "mask_token"),
+    [("electric", TwoTowerModel, None), ("electra", TwoTowerModel, None), ("electra", MaskedGenerator, MASK)],
+    ids=["electric", "electra-tt", "electra"],
+)
+def test_random_choices_do_not_depend_on_the_batch(classifier, noise_kind, mask_token):
+    pair = make_pair(noise_kind).eval()
+    stream = random_tokens(200)
+    objective = NoiseDetection(stream, stream, BLOCK, classifier=classifier, mask_token=mask_token)
+    together = objective.loss(pair, torch.tensor([3, 5]), step_generator(0, 7))[0]
+    apart = [objective.loss(pair, torch.tensor([index]), step_generator(0, 7))[0] for index in (3, 5)]
+    assert together.item() == pytest.approx(sum(part.item() for part in apart) / 2, rel=1e-5)
+    assert objective.evaluate(pair) == objective.evaluate(pair)
+
+
+def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
+    """Text in which each token follows from its neighbours: the noise and the classifier learn it, and Z goes to 1."""
+    stream = torch.arange(4000) % 7
+    objective = NoiseDetection(stream, stream[:200], BLOCK, classifier="electric", validation_blocks=16)
+    config = TrainingConfig(
+        learning_rate=3e-3, max_steps=60, batch_size=16, warmup_steps=5, schedule="linear", evaluate_every=20
+    )
+    pair = make_pair()
+    result = train(pair, objective, config, tmp_path, progress=False)
+    assert result.best_step == 60
+    first, last = result.history[0].validation, result.history[-1].validation
+    assert "loss" not in last
+    assert last["noise_loss"] < first["noise_loss"] - 0.5
+    assert last["classifier_loss"] < math.log(2) * 0.75  # the entropy of 2 in 8 is .56: the noise itself gets good
+    assert abs(last["log_z"]) < 0.3

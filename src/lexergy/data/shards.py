@@ -58,6 +58,11 @@ class ShardStore:
         with atomic_path(self._path(index)) as partial:
             pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), partial)
 
+    def read(self, index: int) -> pyarrow.Table | None:
+        """Shard `index`, None while it is missing."""
+        path = self._path(index)
+        return None if _provenance_of(path) is None else pyarrow.parquet.read_table(path)
+
     def table(self, num_shards: int) -> pyarrow.Table:
         """Shards 0 .. num_shards - 1 one after the other."""
         missing = self.missing(num_shards)

@@ -5,7 +5,6 @@ import importlib.metadata
 import importlib.util
 import json
 import logging
-import os
 import shutil
 import struct
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from lexergy.data.files import atomic_path, remove_partials
+from lexergy.data.files import atomic_path, cache_folder, remove_partials
 from lexergy.errors import LexergyError
 
 logger = logging.getLogger(__name__)
@@ -80,11 +79,6 @@ def resolve_encoder(source: str | Path) -> Resolved:
     if name.endswith(".gguf"):
         raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
     return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
-
-
-def cache_folder() -> Path:
-    """`$LEXERGY_CACHE`, or `~/.cache/lexergy`."""
-    return Path(os.environ.get("LEXERGY_CACHE") or "~/.cache/lexergy").expanduser()
 
 
 def packaged_paths(packaged: Packaged) -> list[Path]:

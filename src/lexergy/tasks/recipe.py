@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from lexergy.errors import LexergyError
 from lexergy.tasks.energy_recipe import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.tasks.presets import GENERATORS, with_preset
-from lexergy.tasks.recipe_file import describe_mistake, packaged_recipes, read_yaml
+from lexergy.tasks.recipe_file import load_as
 from lexergy.tasks.section import Fraction, PositiveInt, Section
 from lexergy.training.config import TrainingConfig
 
@@ -388,9 +387,4 @@ def _check_lengths(recipe: Recipe) -> None:
 
 def load_recipe(path_or_name: str | Path) -> Recipe:
     """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`)."""
-    path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
-    content = read_yaml(path)
-    try:
-        return Recipe.model_validate(content)
-    except ValidationError as error:
-        raise LexergyError(f"{path}: {describe_mistake(error, Recipe)}") from None
+    return load_as(Recipe, path_or_name)

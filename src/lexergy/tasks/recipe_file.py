@@ -11,11 +11,23 @@ from pydantic import BaseModel, ValidationError
 
 from lexergy.errors import LexergyError
 
+AnyModel = typing.TypeVar("AnyModel", bound=BaseModel)
+
 
 def packaged_recipes() -> dict[str, Path]:
     """The recipes that come with the package, by name, as `quickstart` or `paper/cc-news-12-layers`."""
     folder = Path(str(files("lexergy"))) / "recipes"
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
+
+
+def load_as(kind: type[AnyModel], path_or_name: str | Path) -> AnyModel:
+    """A recipe of some kind from a YAML file, or by name from those packaged with Lexergy."""
+    path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
+    content = read_yaml(path)
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise LexergyError(f"{path}: {describe_mistake(error, kind)}") from None
 
 
 def read_yaml(path: Path) -> dict:

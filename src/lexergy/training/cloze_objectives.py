@@ -14,8 +14,9 @@ from lexergy.core.cloze_nce import (
     one_pass_logits,
 )
 from lexergy.core.decoding import Decoding, draw
+from lexergy.models.devices import device_of
 from lexergy.training.language_objectives import VALIDATION_SEED, spread, stream_blocks
-from lexergy.training.objectives import EVALUATION_ROWS, device_of, evaluating
+from lexergy.training.objectives import EVALUATION_ROWS, evaluating
 from lexergy.training.randomness import example_uniforms
 
 CLASSIFIER_WEIGHT = 50.0  # beside the noise's own loss, as in ELECTRA

@@ -80,11 +80,13 @@ class MaskedLanguageModelling:
         *,
         mask_token: int,
         vocab_size: int,
+        validation_blocks: int | None = None,
     ) -> None:
         self.train = stream_blocks(train_tokens, block_length, block_length, "train_tokens")
         self.mask_token = mask_token
         self.vocab_size = vocab_size
         validation = stream_blocks(validation_tokens, block_length, block_length, "validation_tokens")
+        validation = spread(validation, validation_blocks)
         generator = torch.Generator().manual_seed(VALIDATION_SEED)
         masked = self.mask(validation, torch.arange(len(validation)), generator)
         self.validation = torch.stack(masked, dim=1)  # (N, 2, L): inputs and labels

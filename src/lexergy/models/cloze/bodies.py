@@ -74,7 +74,7 @@ def make_body(config: dict[str, Any] | None) -> PreTrainedModel:
 def make_tower(config: dict[str, Any] | None) -> PreTrainedModel:
     """The same without token embeddings: it reads those that its owner gives it."""
     body = make_body(config)
-    body.set_input_embeddings(None)
+    body.set_input_embeddings(None)  # type: ignore[arg-type]
     return body
 
 

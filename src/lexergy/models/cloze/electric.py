@@ -54,10 +54,10 @@ class ElectricModel(PreTrainedModel):
         self.post_init()
 
     @classmethod
-    def from_shape(cls, shape: BodyShape, seed: int) -> Self:
+    def from_shape(cls, shape: BodyShape, seed: int, *, noise_share: float | None = None) -> Self:
         """An untrained model whose weights depend on the seed alone."""
         with initialised_from(seed):
-            return cls(ElectricConfig(encoder=body_config(shape, causal=False)))
+            return cls(ElectricConfig(encoder=body_config(shape, causal=False), noise_share=noise_share))
 
     def forward(self, input_ids: Tensor, **kwargs: Any) -> ElectricOutput:  # (B, L)
         states = self.encoder(input_ids=input_ids).last_hidden_state  # (B, L, D)
@@ -86,4 +86,5 @@ class ElectricModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "energy", None):
-            initialization.constant_(module.bias, math.log(self.vocab_size))
+            is_classifier = self.config.noise_share is not None
+            initialization.constant_(module.bias, 0.0 if is_classifier else math.log(self.vocab_size))

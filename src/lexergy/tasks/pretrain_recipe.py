@@ -1,0 +1,104 @@
+"""A recipe of pre-training: text, tokenizer, and the cloze models to train on them, side by side."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lexergy.models.cloze.bodies import BodyShape
+from lexergy.tasks.recipe import ShapeRecipe
+from lexergy.tasks.recipe_file import load_as
+from lexergy.tasks.section import Fraction, PositiveInt, Section
+from lexergy.training.config import TrainingConfig
+
+Share = Annotated[float, Field(gt=0, le=1)]
+RESERVED_NAMES = ("tokenizer", "tokens")
+
+
+class PretrainCorpusRecipe(Section):
+    """Corpora, as `load_corpus` takes them, one after the other; shares of their documents are held out.
+
+    `apart_from: librispeech-nbest` leaves out lines that share 8 words in a row with a reference of those lists; any
+    path of an n-best list does the same.
+    """
+
+    sources: tuple[str, ...] = Field(min_length=1)
+    text_field: str = "text"
+    validation: Fraction = 0.01
+    test: Fraction = 0.01
+    apart_from: str | None = None
+
+
+class PretrainTokenizerRecipe(Section):
+    """A byte-level BPE trained on the text; `spoken`: lower-case words without punctuation."""
+
+    vocab_size: Annotated[int, Field(ge=260)]
+    spoken: bool = False
+
+
+class ClozeModelRecipe(ShapeRecipe):
+    """One model to train.
+
+    `noise_size` is the width of the noise as a share of the model's: 1/4 for two towers, 1/3 for ELECTRA's masked LM.
+    """
+
+    kind: Literal["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
+    architecture: Literal["eurobert", "bert"] = "eurobert"
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    noise_size: Share | None = None
+    training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _only_pairs_have_noise(self) -> Self:
+        if self.noise_size is not None and not self.has_noise:
+            raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
+        if self.kind == "masked-lm" and self.architecture == "bert":
+            raise ValueError("`architecture` is bert; expected eurobert for a masked-lm")
+        return self
+
+    @property
+    def has_noise(self) -> bool:
+        return self.kind in ("electric", "electra", "electra-tt")
+
+    @property
+    def noise_scale(self) -> float:
+        return self.noise_size or (1 / 3 if self.kind == "electra" else 1 / 4)
+
+    def shape(self, vocab_size: int, max_length: int) -> BodyShape:
+        return BodyShape(
+            vocab_size,
+            self.hidden_size,
+            self.num_layers,
+            self.num_heads,
+            max_length,
+            self.architecture,
+            self.feed_forward_size,
+            self.dropout,
+        )
+
+
+class PretrainRecipe(Section):
+    """A whole pre-training; blocks have `block_length` tokens and one of context at each end."""
+
+    name: str
+    seed: Annotated[int, Field(ge=0)] = 0
+    corpus: PretrainCorpusRecipe
+    tokenizer: PretrainTokenizerRecipe
+    block_length: Annotated[int, Field(ge=2)]
+    validation_blocks: PositiveInt | None = 256
+    models: dict[str, ClozeModelRecipe] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_are_folders(self) -> Self:
+        for name in self.models:
+            if name in RESERVED_NAMES or not name.replace("-", "_").isidentifier():
+                raise ValueError(
+                    f"the model's name `{name}` names its folder; expected letters, digits, - and _, "
+                    f"and none of {', '.join(RESERVED_NAMES)}"
+                )
+        return self
+
+
+def load_pretrain_recipe(path_or_name: str | Path) -> PretrainRecipe:
+    """Read a recipe of pre-training from a YAML file, or by name from those packaged with Lexergy."""
+    return load_as(PretrainRecipe, path_or_name)

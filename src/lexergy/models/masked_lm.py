@@ -116,19 +116,10 @@ class MaskedLM:
         return energies
 
     def _logits(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
-        """Logits at the chosen positions; the output layer, the dearest of a large vocabulary, sees no others."""
-        device = device_of(self.model)
         attended = self._attended(inputs)
         longest = int(attended.sum(dim=1).max())
-        inputs, attended, chosen = (part[:, :longest].to(device) for part in (inputs, attended, chosen))
-        output_layer = self.model.get_output_embeddings()
-        hook = output_layer.register_forward_pre_hook(lambda layer, states: (states[0][chosen],))
-        try:
-            with torch.no_grad():
-                logits = self.model(input_ids=inputs, attention_mask=attended.long()).logits  # (M, V)
-        finally:
-            hook.remove()
-        return logits.float().cpu().index_fill(1, self.special_tokens, NEVER)
+        inputs, attended, chosen = (part[:, :longest] for part in (inputs, attended, chosen))
+        return logits_at(self.model, inputs, chosen, attended).index_fill(1, self.special_tokens, NEVER)
 
     def _attended(self, inputs: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
         if self.pad_token == self.mask_token:
@@ -145,3 +136,23 @@ class MaskedLM:
         empty = self.tokenizer.encode("")  # the edges alone
         before = len(empty) // 2 if len(empty) > 1 else len(empty)
         return [*empty[:before], *tokens, *empty[before:]]
+
+
+def logits_at(
+    model: PreTrainedModel,
+    inputs: Tensor,  # (N, L)
+    chosen: Tensor,  # (N, L) bool
+    attended: Tensor | None = None,  # (N, L) bool, None: all
+) -> Tensor:  # (M, V) float32, on the CPU
+    """Logits at the chosen positions; the output layer, the dearest of a large vocabulary, sees no others."""
+    device = device_of(model)
+    chosen = chosen.to(device)
+    mask = None if attended is None else attended.long().to(device)
+    output_layer = model.get_output_embeddings()
+    hook = output_layer.register_forward_pre_hook(lambda layer, states: (states[0][chosen],))
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=inputs.to(device), attention_mask=mask).logits  # (M, V)
+    finally:
+        hook.remove()
+    return logits.float().cpu()

@@ -1,0 +1,281 @@
+"""One way to score a text, whatever the model: Electric, two towers, causal LMs, masked LMs."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from lexergy.core.cloze_nce import electra_log_prob
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.cloze import ElectricModel, TwoTowerModel
+from lexergy.models.devices import default_device, device_of
+from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.masked_lm import MaskedLM, logits_at
+from lexergy.models.sources import CAUSAL_LMS, resolve_encoder
+
+TOKENS_AT_ONCE = 2**13
+LOGITS_AT_ONCE = 2**26
+END_OF_TEXT = "<|endoftext|>"
+NOISE_FOLDER = "noise"
+
+TokenScores = Callable[[Tensor], Tensor]  # rows (B, L), ends included -> log-scores (B, n) of what is between the ends
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """The log-score of each token of a text, and where in the text the token stands."""
+
+    log_scores: tuple[float, ...]
+    spans: tuple[tuple[int, int], ...]
+    num_pieces: int = 1  # more than 1: the text is longer than the model reads at once
+
+    @property
+    def log_score(self) -> float:
+        """Their sum: the log-likelihood, or the pseudo-log-likelihood; 0 for an empty text."""
+        return float(sum(self.log_scores))
+
+
+class _Row(NamedTuple):
+    text: int
+    tokens: list[int]
+
+
+class Scorer:
+    """log-scores of texts: `scorer.score(texts)`.
+
+    `kind` says what a score is: PLL = sum_t log p(x_t | x_\\t) (Electric: -sum_t E(x)_t, Sec. 3.2, Clark et al. 2020;
+    masked LM: each token masked in turn, Salazar et al. 2020), or the log-likelihood sum_t log p(x_t | x_<t) of a
+    causal LM. `passes` is the number of passes through the transformer that it takes. A text stands between the model's
+    start and end tokens, which are read but not scored.
+
+    Rows of one batch have the same length, so that nothing is padded and batching changes no score. A text longer than
+    the model reads at once is read in pieces, each with a token of context at its ends; each token is scored once.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        tokenizer: PreTrainedTokenizerBase,
+        token_scores: TokenScores,
+        *,
+        start: int,
+        end: int | None,
+        max_length: int | None = None,
+        passes: str = "1",
+    ) -> None:
+        self.kind = kind
+        self.tokenizer = tokenizer
+        self.passes = passes
+        self._token_scores = token_scores
+        self._start, self._end = start, [] if end is None else [end]
+        self._longest = None if max_length is None else max_length - 1 - len(self._end)
+
+    @torch.inference_mode()
+    def score(self, texts: Sequence[str]) -> list[TextScore]:
+        """The scores of the texts, in their order."""
+        if not texts:
+            return []
+        encoded = self.tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            verbose=False,
+        )
+        rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
+        scores: list[list[float]] = [[] for _ in rows]
+        for batch in _batches([len(row.tokens) for row in rows]):
+            tokens = torch.tensor([rows[index].tokens for index in batch])  # (B, L)
+            for index, values in zip(batch, self._token_scores(tokens).double().tolist(), strict=True):
+                scores[index] = values
+        parts: list[list[list[float]]] = [[] for _ in texts]
+        for row, values in zip(rows, scores, strict=True):
+            parts[row.text].append(values)
+        return [
+            TextScore(tuple(value for part in found for value in part), tuple(map(tuple, spans)), max(1, len(found)))
+            for found, spans in zip(parts, encoded["offset_mapping"], strict=True)
+        ]
+
+    def _rows(self, ids: list[int]) -> Iterator[list[int]]:
+        """The text between its ends, cut into rows that share their ends."""
+        sequence = [self._start, *ids, *self._end]
+        size = self._longest or max(1, len(ids))
+        for first in range(0, len(ids), size):
+            yield sequence[first : min(first + size, len(ids)) + 1 + len(self._end)]
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Indices of rows of one length, so many at a time that the batch has a bounded number of tokens."""
+    by_length: dict[int, list[int]] = {}
+    for index, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(index)
+    for length, indices in sorted(by_length.items()):
+        rows = max(1, TOKENS_AT_ONCE // length)
+        yield from (indices[start : start + rows] for start in range(0, len(indices), rows))
+
+
+def load_scorer(source: str | Path) -> Scorer:
+    """The scorer of a folder, a Hub name, a GGUF file or `smollm2-135m`; what it holds decides the kind."""
+    name = str(source)
+    is_reference = (Path(name) / "lexergy_lm.json").is_file()
+    if name in CAUSAL_LMS or name.endswith(".gguf") or is_reference:
+        return causal_scorer(CausalLM.from_pretrained(name))
+    folder = resolve_encoder(name).folder
+    config = _config(folder)
+    kind, architecture = config.get("model_type"), (config.get("architectures") or [""])[0]
+    if kind == ElectricModel.config_class.model_type:
+        generator = None if config.get("noise_share") is None else _two_tower_generator(folder)
+        return electric_scorer(_loaded(ElectricModel, folder), load_tokenizer(folder), generator)
+    if kind == TwoTowerModel.config_class.model_type:
+        return two_tower_scorer(_loaded(TwoTowerModel, folder), load_tokenizer(folder))
+    if architecture.endswith("ForMaskedLM"):
+        masked = MaskedLM.from_pretrained(folder)
+        return masked_scorer(masked.model, masked.tokenizer)
+    if not architecture.endswith(("ForCausalLM", "LMHeadModel")):
+        raise LexergyError(
+            f"'{name}' holds a model of type {kind!r} ({architecture or 'no architecture named'}); expected Electric, "
+            "a two-tower model, a causal LM or a masked LM with its head; choose another model."
+        )
+    return causal_scorer(CausalLM.from_pretrained(name))
+
+
+def _two_tower_generator(folder: Path) -> TwoTowerModel:
+    """The generator without which ELECTRA's classifier is no law of tokens."""
+    noise = folder / NOISE_FOLDER
+    if _config(noise).get("model_type") != TwoTowerModel.config_class.model_type:
+        raise LexergyError(
+            f"'{folder}' holds an ELECTRA without a two-tower generator in '{NOISE_FOLDER}'; expected an ELECTRA-TT or "
+            "an Electric: the law of a masked generator is known at masks only."
+        )
+    return _loaded(TwoTowerModel, noise)
+
+
+def electric_scorer(
+    model: ElectricModel, tokenizer: PreTrainedTokenizerBase, generator: TwoTowerModel | None = None
+) -> Scorer:
+    """-E of each token, in one pass; of an ELECTRA-TT, its classifier and its `generator` together."""
+    share = model.config.noise_share
+
+    def token_scores(rows: Tensor) -> Tensor:
+        energies = model(rows.to(device_of(model))).energies[:, 1:-1]
+        if generator is None:
+            return -energies.cpu()
+        return electra_log_prob(energies.cpu(), _two_tower_log_prob(generator, rows), share)
+
+    kind = "Electric PLL" if generator is None else "ELECTRA-TT PLL"
+    start, end = _ends(tokenizer)
+    passes = "1" if generator is None else "1 + generator"
+    return Scorer(
+        kind,
+        tokenizer,
+        token_scores,
+        start=start,
+        end=end,
+        max_length=_max_length(model.encoder, tokenizer),
+        passes=passes,
+    )
+
+
+def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
+    """log q(x_t | x_\\t) of each token, in one pass of the two towers."""
+    start, end = _ends(tokenizer)
+    limit = _max_length(model.bodies[0], tokenizer)
+    return Scorer(
+        "two-tower PLL",
+        tokenizer,
+        lambda rows: _two_tower_log_prob(model, rows),
+        start=start,
+        end=end,
+        max_length=limit,
+    )
+
+
+def causal_scorer(lm: CausalLM) -> Scorer:
+    """log p(x_t | x_<t) of each token; the first is predicted from the LM's start token, or from end-of-text."""
+    if lm.tokenizer is None:
+        raise LexergyError(f"the LM {lm.source} has no tokenizer; expected one beside its weights.")
+    start = lm.start_token
+    if start is None:
+        known = lm.tokenizer.get_vocab()
+        candidates = (known.get(END_OF_TEXT), lm.tokenizer.bos_token_id, lm.tokenizer.eos_token_id)
+        start = next((token for token in candidates if token is not None), None)
+    if start is None:
+        raise LexergyError(f"the LM {lm.source} has no token to start a text with; give a `start_token`.")
+    plain = lm if lm.start_token is None else CausalLM(lm.model, lm.tokenizer, forbidden_tokens=lm.forbidden_tokens)
+    return Scorer(
+        "log-likelihood",
+        lm.tokenizer,
+        lambda rows: plain.token_log_prob(rows, prefix_length=1),
+        start=start,
+        end=None,
+        max_length=plain.max_length,
+    )
+
+
+def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
+    """log p(x_t | x with t masked) of each token, in as many passes as there are tokens."""
+    mask = tokenizer.mask_token_id
+    if mask is None:
+        raise LexergyError("the tokenizer of the masked LM has no mask token; expected one; choose another model.")
+
+    def token_scores(rows: Tensor) -> Tensor:  # (B, L) -> (B, n)
+        num_rows, length = rows.shape
+        num_inside = length - 2
+        repeated = rows.repeat_interleave(num_inside, dim=0)  # (B n, L)
+        chosen = torch.eye(length, dtype=torch.bool)[1:-1].repeat(num_rows, 1)  # (B n, L): one position in each
+        at_once = max(1, min(TOKENS_AT_ONCE // length, LOGITS_AT_ONCE // model.config.vocab_size))
+        parts = []
+        for tokens, masked in zip(repeated.split(at_once), chosen.split(at_once), strict=True):
+            logits = logits_at(model, tokens.masked_fill(masked, mask), masked)  # (R, V)
+            parts.append(logits.gather(1, tokens[masked][:, None]).squeeze(1) - logits.logsumexp(-1))
+        return torch.cat(parts).view(num_rows, num_inside)
+
+    start, end = _ends(tokenizer)
+    limit = _max_length(model, tokenizer)
+    return Scorer("masked-LM PLL", tokenizer, token_scores, start=start, end=end, max_length=limit, passes="n")
+
+
+def _two_tower_log_prob(model: TwoTowerModel, rows: Tensor) -> Tensor:  # (B, n + 2) -> (B, n)
+    at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * model.config.body["vocab_size"]))
+    parts = []
+    for chunk in rows.split(at_once):
+        logits = model(chunk.to(device_of(model))).logits.cpu()
+        picked = logits.gather(-1, chunk[:, 1:-1, None]).squeeze(-1)
+        parts.append(picked - logits.logsumexp(-1))
+    return torch.cat(parts)
+
+
+def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """What a text stands between: [CLS] and [SEP], or end-of-text on both sides."""
+    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.eos_token_id
+    end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    if start is None or end is None:
+        raise LexergyError("the tokenizer has neither [CLS] and [SEP] nor an end-of-text token; expected one of these.")
+    return start, end
+
+
+def _max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _loaded(kind: Any, folder: Path) -> Any:
+    try:
+        return kind.from_pretrained(folder).to(default_device()).eval()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise LexergyError(
+            f"the model in '{folder}' cannot be read ({reason}); expected what `save_pretrained` wrote; "
+            "fetch or train it again."
+        ) from error

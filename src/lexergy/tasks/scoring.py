@@ -1,0 +1,105 @@
+"""Score many texts: shard by shard, each written once, so that a killed run goes on and nothing is scored twice."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lexergy.data.files import cache_folder, hash_of
+from lexergy.data.shards import ShardStore
+from lexergy.models.scorers import Scorer
+from lexergy.progress import progress_bar
+from lexergy.tasks.fingerprint import fingerprint
+
+TEXTS_PER_SHARD = 4096
+
+
+class ScoredTexts(NamedTuple):
+    """Consecutive texts, and a row for each of them.
+
+    Columns: `log_score`, the sum of the tokens' `log_scores`; `spans`, where each token stands in the text;
+    `num_pieces`, more than 1 for a text longer than the model reads at once; `seconds`, of the whole shard.
+    """
+
+    texts: Sequence[str]
+    table: pa.Table
+
+
+class TextScores(NamedTuple):
+    """The score of each of N texts."""
+
+    log_scores: np.ndarray  # (N,), sums over tokens
+    num_tokens: np.ndarray  # (N,)
+    num_pieces: np.ndarray  # (N,)
+    seconds: float  # that the scoring took, when it was done
+
+
+def score_texts(scorer: Scorer, source: str, texts: Sequence[str], *, progress: bool = True) -> TextScores:
+    """All scores at once; see `scored_shards`."""
+    columns: dict[str, list[np.ndarray]] = {"log_score": [], "num_tokens": [], "num_pieces": []}
+    seconds = 0.0
+    for shard in scored_shards(scorer, source, texts, progress=progress):
+        for name, parts in columns.items():
+            parts.append(shard.table[name].to_numpy())
+        seconds += _seconds(shard.table)
+    log_scores, num_tokens, num_pieces = (np.concatenate(parts or [np.zeros(0)]) for parts in columns.values())
+    return TextScores(log_scores, num_tokens, num_pieces, seconds)
+
+
+def scored_shards(scorer: Scorer, source: str, texts: Sequence[str], *, progress: bool = True) -> Iterator[ScoredTexts]:
+    """The texts' scores, some thousands at a time.
+
+    Each shard is kept in the cache under the model (`source`) and the texts, and is not computed again; within one,
+    equal texts are scored once.
+    """
+    store = ShardStore(*_place(source, texts))
+    num_shards = -(-len(texts) // TEXTS_PER_SHARD)
+    done = num_shards - len(store.missing(num_shards))
+    with progress_bar(f"scoring with {Path(source).name}", len(texts), progress and done < num_shards) as bar:
+        for index in range(num_shards):
+            part = texts[index * TEXTS_PER_SHARD : (index + 1) * TEXTS_PER_SHARD]
+            table = store.read(index)
+            if table is None:
+                table = _score(scorer, part)
+                store.write(index, table)
+            bar.advance(len(part), texts_per_second=len(part) / max(_seconds(table), 1e-9))
+            yield ScoredTexts(part, table)
+
+
+def _place(source: str, texts: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """The folder of the shards, and what they depend on."""
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    provenance = {
+        "model": fingerprint(source) or source,
+        "texts": digest.hexdigest()[:16],
+        "texts_per_shard": TEXTS_PER_SHARD,
+    }
+    return cache_folder() / "scores" / hash_of(provenance), provenance
+
+
+def _score(scorer: Scorer, texts: Sequence[str]) -> pa.Table:
+    started = time.monotonic()
+    unique = list(dict.fromkeys(texts))
+    scores = dict(zip(unique, scorer.score(unique), strict=True))
+    rows = [scores[text] for text in texts]
+    seconds = time.monotonic() - started
+    return pa.table(
+        {
+            "log_score": pa.array([row.log_score for row in rows], pa.float64()),
+            "num_tokens": pa.array([len(row.log_scores) for row in rows], pa.int32()),
+            "log_scores": pa.array([row.log_scores for row in rows], pa.list_(pa.float64())),
+            "spans": pa.array([row.spans for row in rows], pa.list_(pa.list_(pa.int32(), 2))),
+            "num_pieces": pa.array([row.num_pieces for row in rows], pa.int32()),
+            "seconds": pa.array([seconds] * len(rows), pa.float64()),
+        }
+    )
+
+
+def _seconds(table: pa.Table) -> float:
+    return float(table["seconds"][0].as_py())

@@ -1,0 +1,79 @@
+"""Many texts: shards are computed once, equal texts are scored once, a killed run goes on."""
+
+import pytest
+
+from lexergy.data.files import cache_folder
+from lexergy.models.scorers import TextScore
+from lexergy.tasks import scoring
+
+TEXTS = ["b", "a", "b", "", "cc", "a", "ddd"]
+
+
+class LetterScorer:
+    """-1 for each letter; remembers what it was asked, and fails when told to."""
+
+    def __init__(self, fail_at=None):
+        self.asked = []
+        self.fail_at = fail_at
+
+    def score(self, texts):
+        if self.fail_at in texts:
+            raise KeyboardInterrupt
+        self.asked += texts
+        spans = [tuple((place, place + 1) for place in range(len(text))) for text in texts]
+        return [TextScore((-1.0,) * len(text), found) for text, found in zip(texts, spans, strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def small_shards(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path))
+    monkeypatch.setattr(scoring, "TEXTS_PER_SHARD", 3)
+
+
+def scored(scorer, texts=TEXTS, source="model"):
+    return scoring.score_texts(scorer, source, texts, progress=False)
+
+
+def test_scores_come_in_the_order_of_the_texts():
+    scores = scored(LetterScorer())
+    assert scores.log_scores.tolist() == [-len(text) for text in TEXTS]
+    assert scores.num_tokens.tolist() == [len(text) for text in TEXTS]
+    assert scores.num_pieces.tolist() == [1] * len(TEXTS)
+    assert scored(LetterScorer(), []).log_scores.tolist() == []
+
+
+def test_equal_texts_of_a_shard_are_scored_once():
+    scorer = LetterScorer()
+    scored(scorer)
+    assert scorer.asked == ["b", "a", "", "cc", "a", "ddd"]
+
+
+def test_after_a_kill_nothing_is_lost_and_nothing_scored_twice():
+    killed, again = LetterScorer(fail_at="cc"), LetterScorer()
+    with pytest.raises(KeyboardInterrupt):
+        scored(killed)
+    assert killed.asked == ["b", "a"]
+    assert scored(again).log_scores.tolist() == [-len(text) for text in TEXTS]
+    assert again.asked == ["", "cc", "a", "ddd"]
+    third = LetterScorer()
+    scored(third)
+    assert third.asked == []
+
+
+def test_another_model_or_other_texts_are_scored_anew(tmp_path):
+    scored(LetterScorer())
+    for source, texts in (("other", TEXTS), ("model", TEXTS[:-1])):
+        scorer = LetterScorer()
+        scored(scorer, texts, source)
+        assert scorer.asked
+    assert len(list((cache_folder() / "scores").iterdir())) == 3
+
+
+def test_a_model_that_was_trained_again_is_another(tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    for content in ("first", "second"):
+        (model / "weights").write_text(content)
+        scorer = LetterScorer()
+        scored(scorer, source=str(model))
+        assert scorer.asked

@@ -17,7 +17,21 @@ from lexergy.cli.reproduce import read_seeds
 from lexergy.cli.summary import show_summary
 from lexergy.tasks.results import load_run
 
-VERBS = ["quickstart", "run", "generate", "perplexity", "next-token", "mcmc", "report", "reproduce"]
+VERBS = [
+    "quickstart",
+    "run",
+    "generate",
+    "perplexity",
+    "next-token",
+    "mcmc",
+    "pretrain",
+    "score",
+    "rescore",
+    "explain",
+    "data",
+    "report",
+    "reproduce",
+]
 UNRELIABLE = "ignore::lexergy.models.joint_sampling.UnreliableWeightsWarning"
 
 

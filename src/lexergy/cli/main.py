@@ -11,7 +11,21 @@ from typing import NamedTuple
 import typer
 
 import lexergy
-from lexergy.cli import generate, mcmc, next_token, perplexity, quickstart, report, reproduce, run
+from lexergy.cli import (
+    data,
+    generate,
+    mcmc,
+    next_token,
+    perplexity,
+    pretrain,
+    quickstart,
+    report,
+    reproduce,
+    rescore,
+    run,
+    score,
+)
+from lexergy.cli.explain import explain as explain_text
 from lexergy.errors import LexergyError
 
 app = typer.Typer(
@@ -33,6 +47,11 @@ app.command("generate")(generate.generate)
 app.command("perplexity")(perplexity.perplexity)
 app.command("next-token")(next_token.next_token)
 app.command("mcmc")(mcmc.mcmc)
+app.command("pretrain")(pretrain.pretrain)
+app.command("score")(score.score)
+app.command("rescore")(rescore.rescore)
+app.command("explain")(explain_text)
+app.command("data")(data.data)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 

@@ -1,0 +1,186 @@
+"""pretrain, score, rescore, explain and data, end to end on tiny models."""
+
+import json
+import random
+
+import pytest
+
+from lexergy.cli.main import run_command
+
+TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
+RECIPE = """
+name: tiny-cloze
+corpus: {sources: [CORPUS], validation: 0.2, test: 0.2, apart_from: NBEST}
+tokenizer: {vocab_size: 280, spoken: true}
+block_length: 14
+validation_blocks: 8
+models:
+  electric: {kind: electric, hidden_size: 16, num_layers: 1, num_heads: 2, noise_size: 1, training: &t TRAINING}
+  electra: {kind: electra, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+  electra-tt: {kind: electra-tt, hidden_size: 16, num_layers: 1, num_heads: 2, architecture: bert, training: *t}
+  two-tower: {kind: two-tower, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+  masked-lm: {kind: masked-lm, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+"""
+TRAINING = "{learning_rate: 1.0e-3, max_steps: 4, batch_size: 4, evaluate_every: 2, checkpoint_every: 2}"
+MODELS = ["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cloze")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(folder, monkeypatch):
+    monkeypatch.setenv("LEXERGY_CACHE", str(folder / "cache"))
+
+
+@pytest.fixture(scope="module")
+def lists(folder):
+    """Two n-best lists whose right hypothesis is the second."""
+    paths = {}
+    for name, count in (("dev", 4), ("test", 5)):
+        content = {
+            f"{name}-{number}": {
+                "hyp_1": {"score": -1.0, "text": " our union nation of is"},
+                "hyp_2": {"score": -1.1, "text": " the state of our union"},
+                "ref": "the state of our union",
+            }
+            for number in range(count)
+        }
+        paths[name] = folder / f"{name}.json"
+        paths[name].write_text(json.dumps(content))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def recipe(folder, lists):
+    generator, words = random.Random(0), TEXT.split()
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number in range(8):
+        (corpus / f"{number}.txt").write_text(" ".join(generator.choice(words) for _ in range(150)))
+    path = folder / "tiny.yaml"
+    content = RECIPE.replace("CORPUS", str(corpus)).replace("NBEST", str(lists["test"])).replace("TRAINING", TRAINING)
+    path.write_text(content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(folder, recipe):
+    run = folder / "run"
+    assert run_command(["pretrain", str(recipe), "--folder", str(run)]) == 0
+    return run
+
+
+def output_of(arguments, capsys):
+    capsys.readouterr()
+    assert run_command([str(argument) for argument in arguments]) == 0
+    return capsys.readouterr()
+
+
+def test_pretraining_again_only_reads(models, recipe, capsys):
+    before = {path: path.stat().st_mtime_ns for path in models.rglob("*.safetensors")}
+    output = output_of(["pretrain", recipe, "--folder", models, "--json"], capsys)
+    result = json.loads(output.out)
+    assert list(result["models"]) == MODELS
+    assert set(result["models"]["electric"]["validation"]) == {"classifier_loss", "noise_loss", "accuracy", "log_z"}
+    assert "stage" not in output.err
+    assert before == {path: path.stat().st_mtime_ns for path in models.rglob("*.safetensors")}
+
+
+def test_pretraining_prints_a_column_for_each_model(models, recipe, capsys):
+    out = output_of(["pretrain", recipe, "--folder", models], capsys).out
+    assert all(name in out for name in MODELS)
+    assert "log Z" in out
+
+
+@pytest.mark.parametrize("model", ["electric", "electra-tt", "two-tower", "masked-lm"])
+def test_every_model_scores(models, model, folder, capsys):
+    texts = folder / "texts.txt"
+    texts.write_text("The state of our union!\nbetter future\n\nbetter future\n")
+    output = output_of(["score", models / model, texts, "--json", "--tokens"], capsys)
+    rows = [json.loads(line) for line in output.out.splitlines()]
+    assert [row["text"] for row in rows] == texts.read_text().splitlines()
+    for row in rows:
+        assert row["log_score"] == pytest.approx(sum(token["log_score"] for token in row["tokens"]))
+        assert row["num_tokens"] == len(row["tokens"])
+    assert rows[1] == rows[3]
+    assert rows[2]["num_tokens"] == 0
+    assert "line 3 is empty" in output.err
+    plain = output_of(["score", models / model, texts], capsys).out.splitlines()
+    assert plain[1].split("\t") == [f"{rows[1]['log_score']:.4f}", str(rows[1]["num_tokens"]), "better future"]
+
+
+def test_rescoring(models, lists, folder, capsys):
+    out = folder / "better.jsonl"
+    arguments = ["rescore", lists["test"], "--model", models / "electric", "--model", models / "two-tower"]
+    output = output_of([*arguments, "--dev", lists["dev"], "--out", out, "--json"], capsys)
+    result = json.loads(output.out)
+    names = [system["name"] for system in result["systems"]]
+    assert names == ["1-best", "oracle", str(models / "electric"), str(models / "two-tower")]
+    assert [system["test"] for system in result["systems"][:2]] == [100.0, 0.0]
+    assert len(out.read_text().splitlines()) == 5
+    without_model = json.loads(output_of(["rescore", lists["test"], "--dev", lists["dev"], "--json"], capsys).out)
+    assert without_model["systems"] == result["systems"][:2]
+    table = output_of([*arguments, "--lambda", "0.5"], capsys).out
+    assert "1-best" in table
+    assert "to 1-best" in table
+
+
+def test_explaining(models, folder, capsys):
+    page = folder / "odd.html"
+    text = "the <state> of ünion"
+    out = output_of(["explain", models / "electric", "--text", text, "--html", page], capsys).out
+    assert "oddest:" in out
+    assert "&lt;state&gt;" in page.read_text() or "&lt;" in page.read_text()
+    assert "<state>" not in page.read_text()
+    (pieces,) = json.loads(output_of(["explain", models / "electric", "--text", text, "--json"], capsys).out)
+    assert "".join(piece["text"] for piece in pieces) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "MODEL", "none.txt"], "none.txt"),
+        (["score", "none/at/all", "TEXT"], "does not exist"),
+        (["rescore", "LIST", "--model", "MODEL"], "neither of `--dev` and `--lambda`"),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "0"], "`--lambda` is 0"),
+        (["rescore", "TEXT", "--model", "MODEL", "--lambda", "1"], "is no valid JSON"),
+        (
+            ["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--metric", "rouge"],
+            "expected one of wer, bleu, chrf",
+        ),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--out", "x.txt"], "ends in .json or .jsonl"),
+        (["explain", "MODEL"], "neither of `--text` and `--file`"),
+        (["explain", "MODEL", "--text", " "], "the text is empty"),
+        (["data", "nothing"], "expected one of: librispeech-nbest"),
+        (["pretrain", "none.yaml"], "no recipe"),
+    ],
+    ids=lambda value: "-".join(value[:1] + value[-1:]).replace("/", "_") if isinstance(value, list) else None,
+)
+def test_mistakes_are_told_in_a_line(models, lists, folder, capsys, arguments, message):
+    text = folder / "broken.json"
+    text.write_text("{no json")
+    places = {"MODEL": str(models / "electric"), "LIST": str(lists["test"]), "TEXT": str(text)}
+    assert run_command([places.get(argument, argument) for argument in arguments]) != 0
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("kind: two-tower", "kind: three-tower", "models.two-tower.kind"),
+        ("noise_size: 1", "noise: 1", "unknown key `models.electric.noise`"),
+        ("kind: masked-lm,", "kind: masked-lm, noise_size: 0.5,", "leave it out for masked-lm"),
+        ("  electra:", "  tokens:", "names its folder"),
+    ],
+    ids=["kind", "key", "noise", "name"],
+)
+def test_mistakes_in_a_recipe_name_their_key(recipe, folder, capsys, old, new, message):
+    path = folder / "mistaken.yaml"
+    path.write_text(recipe.read_text().replace(old, new, 1))
+    assert run_command(["pretrain", str(path)]) == 2
+    assert message in capsys.readouterr().err

@@ -259,6 +259,8 @@ def test_state_energies_cannot_read_projected_states(tmp_path):
     lm = {"train": TRANSFORMER | {"vocab_size": 300, "architecture": "opt", "embedding_size": 8}}
     states = recipe()["energies"]["energy"] | {"layers": [1]}
     assert "expected 0 (embeddings) to 0" in mistake(tmp_path, lm=lm, energies={"a": states})
+    conv = {key: value for key, value in lm["train"].items() if key != "num_heads"} | {"architecture": "gated_conv"}
+    Recipe.model_validate(recipe(lm={"train": conv}, energies={"a": states}))  # projects behind its last states
 
 
 def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):

@@ -332,8 +332,9 @@ def _check_layers(recipe: Recipe) -> None:
     trained = recipe.lm.train
     if trained is None:
         return
-    # The last states of a model with narrower embeddings are projected to their width.
-    last = trained.num_layers - (trained.embedding_size not in (None, trained.hidden_size))
+    # The last states of an OPT with narrower embeddings are projected to their width.
+    projects = trained.architecture == "opt" and trained.embedding_size not in (None, trained.hidden_size)
+    last = trained.num_layers - projects
     if highest > last:
         raise ValueError(
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "

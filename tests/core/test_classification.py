@@ -51,10 +51,22 @@ def test_resampling_is_repeating(monkeypatch):
 def test_calibration_error_by_hand():
     probabilities = torch.tensor([0.9, 0.9, 0.9, 0.2, 1.0], dtype=torch.double)
     is_machine = torch.tensor([True, True, False, False, True])
-    # bins: three at .9 (two are machines), one at .2 (none is), one at 1 (it is)
-    expected = (abs(3 * 0.9 - 2) + 0.2 + 0) / 5
+    # bins: three at .9 (two are machines), one at .2 (none is), one at 1 (it is); a machine weighs 1/6, a person 1/4
+    expected = abs(2 * (0.9 - 1) / 6 + 0.9 / 4) + 0.2 / 4 + 0
     found = calibration_error(probabilities, is_machine, torch.ones(1, 5, dtype=torch.double))
     assert float(found) == pytest.approx(expected)
+
+
+def test_calibration_does_not_depend_on_how_many_there_are_of_each_class():
+    energies, is_machine, _ = texts(seed=3)
+    again = torch.arange(len(energies)).repeat_interleave(1 + 2 * is_machine.long())
+    found = [
+        float(
+            calibration_error(energies[rows].sigmoid(), is_machine[rows], torch.ones(1, len(rows), dtype=torch.double))
+        )
+        for rows in (torch.arange(len(energies)), again)
+    ]
+    assert found[0] == pytest.approx(found[1])
 
 
 def test_interval_is_of_documents():

@@ -22,6 +22,13 @@ def test_one_run_gives_a_bootstrap_interval():
     assert (found.high - found.low) / 2 == pytest.approx(1.96 * values.std() / 20, rel=0.1)
 
 
+def test_groups_of_windows_are_drawn_together():
+    values = np.random.default_rng(0).normal(5, 2, 400)
+    repeated = mean([values.repeat(4)], groups=[[place for place in range(400) for _ in range(4)]])
+    assert repeated.value == pytest.approx(values.mean())
+    assert (repeated.high - repeated.low) / 2 == pytest.approx(1.96 * values.std() / 20, rel=0.1)
+
+
 def test_runs_and_not_windows_are_counted():
     """Many windows of two runs that disagree say little."""
     found = mean([np.zeros(1000), np.ones(1000)])

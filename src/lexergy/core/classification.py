@@ -106,12 +106,16 @@ def recall_at(limit: float, ranks: Tensor, is_machine: Tensor, weights: Tensor) 
 def calibration_error(probabilities: Tensor, is_machine: Tensor, weights: Tensor) -> Tensor:
     """Expected calibration error (Naeini et al. 2015): (N,), (N,), (R, N) -> (R,).
 
-    sum over bins b of |sum_{i in b} (P(machine | x_i) - y_i)| / N with bins of equal width in P(machine).
+    sum over bins b of |sum_{i in b} w_i (P(machine | x_i) - y_i)| with bins of equal width in P(machine). As in
+    balanced accuracy both classes weigh the same, whatever their numbers: sum of w = 1/2 for each.
     """
+    machine = weights * is_machine
+    people = weights * ~is_machine
+    weights = (machine / machine.sum(1, keepdim=True) + people / people.sum(1, keepdim=True)) / 2
     bins = (probabilities * CALIBRATION_BINS).long().clamp_max(CALIBRATION_BINS - 1)  # (N,)
     gaps = weights * (probabilities - is_machine.double())  # (R, N)
     per_bin = gaps.new_zeros(len(gaps), CALIBRATION_BINS).index_add_(1, bins, gaps)
-    return per_bin.abs().sum(1) / weights.sum(1)
+    return per_bin.abs().sum(1)
 
 
 def _by_rank(ranks: Tensor, is_machine: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

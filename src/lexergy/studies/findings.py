@@ -1,7 +1,7 @@
 """Estimates with their 95 % intervals, and what these say of a finding."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
@@ -11,7 +11,7 @@ import torch
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from lexergy.core.bootstrap import bootstrap_std_error
+from lexergy.core.bootstrap import bootstrap_std_error, grouped_std_error
 
 CONFIDENCE = 0.95
 _UPPER_TAIL = (1 + CONFIDENCE) / 2
@@ -46,17 +46,28 @@ class Finding:
     estimate: Estimate
 
 
-def mean(per_run: Sequence[np.ndarray], seed: int = BOOTSTRAP_SEED) -> Estimate:
-    """The mean over windows: of one run by bootstrap over windows, of several by Student's t over the runs."""
+def mean(
+    per_run: Sequence[np.ndarray],
+    seed: int = BOOTSTRAP_SEED,
+    *,
+    groups: Sequence[Sequence[Hashable]] | None = None,
+) -> Estimate:
+    """The mean over windows: of one run by bootstrap over windows, of several by Student's t over the runs.
+
+    `groups`, for each run one per window, are what is drawn again in place of windows: documents, for instance.
+    """
     if any(len(values) == 0 for values in per_run):
         return NOTHING
-    std_errors = [std_error(values, seed) for values in per_run]
+    std_errors = [
+        std_error(values, seed, groups=None if groups is None else groups[run]) for run, values in enumerate(per_run)
+    ]
     return over_runs([float(np.mean(values)) for values in per_run], std_errors)
 
 
-def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED) -> float:
-    """Standard error of the mean over windows (N,), by the bootstrap."""
-    return bootstrap_std_error(torch.from_numpy(np.ascontiguousarray(values, dtype=float)), seed)
+def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:
+    """Standard error of the mean over windows (N,), by the bootstrap over windows or over groups of them."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=float))
+    return bootstrap_std_error(tensor, seed) if groups is None else grouped_std_error(tensor, groups, seed)
 
 
 def over_runs(values: Sequence[float], std_errors: Sequence[float]) -> Estimate:

@@ -8,10 +8,12 @@ import yaml
 from lexergy.data.files import hash_of
 from lexergy.errors import LexergyError
 from lexergy.tasks.pretrain_recipe import load_pretrain_recipe
+from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.recipe_file import packaged_recipes, read_yaml
 
 ROOT = Path(__file__).parents[2]
+OTHER_KINDS = {"models": load_pretrain_recipe, "corpora": load_laboratory_recipe}  # by a key that only these have
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
 SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
 TRANSFORMER = SHAPE | {"max_length": 32, "training": TRAINING}
@@ -41,9 +43,9 @@ def mistake(tmp_path, **changes) -> str:
 
 @pytest.mark.parametrize("path", [*packaged_recipes(), *sorted((ROOT / "recipes").glob("*.yaml"))], ids=str)
 def test_the_recipes_that_come_along_are_valid(path):
-    is_pretraining = "models" in read_yaml(packaged_recipes().get(path, path))
-    loaded = load_pretrain_recipe(path) if is_pretraining else load_recipe(path)
-    assert loaded.name == Path(path).stem
+    content = read_yaml(packaged_recipes().get(path, path))
+    load = next((load for key, load in OTHER_KINDS.items() if key in content), load_recipe)
+    assert load(path).name == Path(path).stem
 
 
 def test_the_recipes_that_the_pages_name_are_there():

@@ -126,10 +126,11 @@ def _finished_lm(context: RunContext) -> CausalLM:
     lm = CausalLM.from_pretrained(source)
     if lm.tokenizer is None:
         raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
-    return lm if recipe.forbid_special_tokens is False else _without_special_tokens(lm)
+    return lm if recipe.forbid_special_tokens is False else without_special_tokens(lm)
 
 
-def _without_special_tokens(lm: CausalLM) -> CausalLM:
+def without_special_tokens(lm: CausalLM) -> CausalLM:
+    """The LM with its tokenizer's control tokens forbidden."""
     return CausalLM(
         lm.model,
         lm.tokenizer,
@@ -156,7 +157,7 @@ def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
         model.save_pretrained(folder)
         context.tokenizer.save_pretrained(folder)
         lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
-        _without_special_tokens(lm).save_reference(folder)
+        without_special_tokens(lm).save_reference(folder)
     return {"parameters": model.num_parameters(), **training_facts(result)}
 
 

@@ -12,6 +12,7 @@ from lexergy.report.study_page import command_line, number, write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.findings import Verdict
 from lexergy.studies.study import Measurement, load_study, reproduce
+from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.recipe import load_recipe
 
 
@@ -29,10 +30,13 @@ def test_every_study_is_in_the_catalogue():
         assert study.name == name
         assert set(study.sizes) == {"cpu", "paper"}
         for size in study.sizes.values():
-            assert size.energy in load_recipe(size.recipe).energies
+            if study.examine is None:
+                assert size.energy in load_recipe(size.recipe).energies
+            else:
+                load_laboratory_recipe(size.recipe)
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if not name.startswith("detect-")])
 def test_a_study_end_to_end(name, toy, tmp_path):
     result = toy.reproduce(name)
     files = write_study(result, tmp_path / "first", "the command")

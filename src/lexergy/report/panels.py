@@ -14,6 +14,7 @@ from lexergy.studies.picture import Panel, Series
 
 PANEL_SIZE = (5.6, 3.4)
 DOTS_PER_INCH = 150
+CROWDED = 60  # characters of categories that fit below the axis side by side
 CATEGORY_WIDTH = 0.5  # over which its points are spread
 
 
@@ -42,7 +43,9 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
     if panel.categories:
-        axes.set_xticks(range(len(panel.categories)), panel.categories)
+        crowded = sum(map(len, panel.categories)) > CROWDED
+        turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+        axes.set_xticks(range(len(panel.categories)), panel.categories, **turned)
     axes.set_xlabel(panel.xlabel)
     axes.set_ylabel(panel.ylabel)
     axes.set_title(panel.title)

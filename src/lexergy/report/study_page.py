@@ -14,9 +14,6 @@ from lexergy.report.plots import format_seconds
 from lexergy.studies.findings import Finding
 from lexergy.studies.study import Cell, StudyResult, Table
 
-PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
-
-
 ROUNDING_ERROR = 1e-12
 
 
@@ -48,7 +45,7 @@ def study_markdown(result: StudyResult, files: StudyFiles, command: str) -> str:
     study = result.study
     parts = [
         f"# {study.title}",
-        f"{study.part} of {PAPER}.",
+        f"{study.part} of {study.paper}.",
         study.method,
         _circumstances(result, command),
         "## Findings of the paper",
@@ -99,22 +96,27 @@ def number(value: float) -> str:
 
 
 def _circumstances(result: StudyResult, command: str) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in result.settings.items() if value is not None)
+    settings = ", ".join(f"{name} {_setting(value)}" for name, value in result.settings.items() if value is not None)
     lines = [
         f"- Command: `{command}`",
-        f"- Size {result.size}, recipe {result.recipe.name}, energy {result.energy}, "
+        f"- Size {result.size}, recipe {result.recipe}, {f'energy {result.energy}, ' if result.energy else ''}"
         f"seeds {', '.join(map(str, result.seeds))}{'; ' if settings else ''}{settings}",
         f"- Wall time: runs {format_seconds(result.run_seconds)}, "
         f"this study's measurement {format_seconds(result.measurement_seconds)}",
-        f"- Intervals are of 95 %: {_interval_kind(len(result.seeds))}",
+        f"- Intervals are of 95 %: {_interval_kind(result)}",
     ]
     return "\n".join(lines)
 
 
-def _interval_kind(num_seeds: int) -> str:
-    if num_seeds == 1:
-        return "one seed, bootstrap over held-out windows (so they leave out what another training would change)"
-    return f"Student's t over {num_seeds} seeds"
+def _setting(value: object) -> str:
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value).strip()
+
+
+def _interval_kind(result: StudyResult) -> str:
+    if len(result.seeds) == 1:
+        drawn = "windows" if result.study.examine is None else "documents"
+        return f"one seed, bootstrap over held-out {drawn} (so they leave out what another training would change)"
+    return f"Student's t over {len(result.seeds)} seeds"
 
 
 def _cell(cell: Cell) -> str:

@@ -1,7 +1,8 @@
-"""What a study is, and how its numbers come about: runs brought up to date, then the study's own rows.
+"""What a study is, and how its numbers come about: from runs and rows of its own, or from a laboratory.
 
 runs/reproduce/table-1-cpu-seed0/           a run like any other, shared by the studies
     studies/figure-1-bit/rows/              one Parquet shard per few windows, then stage.json
+runs/reproduce/real-or-fake-cpu-seed0/      a laboratory, in which studies find what others made
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ from lexergy.studies.findings import Finding
 from lexergy.studies.picture import Panel
 from lexergy.tasks.columns import from_column
 from lexergy.tasks.context import RunContext
+from lexergy.tasks.real_or_fake.laboratory import Laboratory, open_laboratory
+from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.results import RunResult
 from lexergy.tasks.run import announce, run, say_nothing
@@ -32,6 +35,7 @@ RUNS = Path("runs/reproduce")
 STUDIES_FOLDER = "studies"
 ROWS_FOLDER = "rows"
 WINDOWS_PER_SHARD = 8
+RESIDUAL_EBM = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
 
 Settings = Mapping[str, Any]
 Cell = str | int | float | None
@@ -57,7 +61,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Size:
-    """What a study runs on: a recipe (by name, or a file), which of its energies, and how much of everything."""
+    """What a study runs on: a recipe (by name, or a file), which of its energies, and how much of everything.
+
+    A laboratory's study says in its settings which energies it compares.
+    """
 
     recipe: str
     energy: str = "bit"
@@ -97,15 +104,28 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Study:
-    """A table or figure of a paper."""
+    """A table or figure of a paper.
+
+    `conclude` reads what each seed gave: the `Evidence` of a run, or what `examine` found in a laboratory.
+    """
 
     name: str
     title: str
     part: str  # of the paper
     method: str  # how the numbers are made, and where that departs from the paper
     sizes: Mapping[str, Size]
-    conclude: Callable[[Sequence[Evidence]], Conclusion]
+    conclude: Callable[[Sequence[Any]], Conclusion]
     measurement: Measurement | None = None
+    examine: Callable[[Laboratory, Settings], Any] | None = None
+    paper: str = RESIDUAL_EBM
+
+
+class Gathered(NamedTuple):
+    """What all seeds gave, and the seconds that it took when it was made."""
+
+    evidence: list[Any]
+    run_seconds: float
+    measurement_seconds: float
 
 
 @dataclass(frozen=True)
@@ -114,8 +134,8 @@ class StudyResult:
 
     study: Study
     size: str
-    recipe: Recipe
-    energy: str
+    recipe: str
+    energy: str | None  # a laboratory's study reads several
     settings: Settings
     seeds: tuple[int, ...]
     run_seconds: float
@@ -145,29 +165,63 @@ def reproduce(
     What is finished is only read, and what was killed goes on. `recipe` and `energy` replace those of the size.
     """
     chosen = _size(study, size)
-    loaded = load_recipe(chosen.recipe if recipe is None else recipe)
-    energy = _energy(loaded, chosen.energy if energy is None else energy)
-    evidence, run_seconds, measurement_seconds = [], 0.0, 0.0
+    source = chosen.recipe if recipe is None else recipe
+    if study.examine is not None:
+        if energy is not None:
+            raise LexergyError(f"`energy` is {energy}; the study {study.name} compares several; leave it out.")
+        name, gathered = _from_laboratories(study.examine, chosen, source, seeds, Path(runs), progress)
+    else:
+        loaded = load_recipe(source)
+        energy = _energy(loaded, chosen.energy if energy is None else energy)
+        name, gathered = loaded.name, _from_runs(study, chosen, loaded, energy, seeds, Path(runs), progress)
+    return StudyResult(
+        study=study,
+        size=size,
+        recipe=name,
+        energy=energy,
+        settings=chosen.settings,
+        seeds=tuple(seeds),
+        run_seconds=gathered.run_seconds,
+        measurement_seconds=gathered.measurement_seconds,
+        conclusion=study.conclude(gathered.evidence),
+    )
+
+
+def _from_runs(
+    study: Study, chosen: Size, recipe: Recipe, energy: str, seeds: Sequence[int], runs: Path, progress: bool
+) -> Gathered:
+    evidence: list[Any] = []
+    run_seconds = measurement_seconds = 0.0
     for seed in seeds:
-        seeded = loaded.model_copy(update={"seed": seed})
-        result = run(seeded, Path(runs) / f"{loaded.name}-seed{seed}", progress=progress)
+        seeded = recipe.model_copy(update={"seed": seed})
+        result = run(seeded, runs / f"{recipe.name}-seed{seed}", progress=progress)
         run_seconds += sum(result.seconds.values())
         rows = None
         if study.measurement is not None:
             rows, seconds = measure(study.measurement, result, energy, chosen.settings, progress=progress)
             measurement_seconds += seconds
         evidence.append(Evidence(result, energy, rows))
-    return StudyResult(
-        study=study,
-        size=size,
-        recipe=loaded,
-        energy=energy,
-        settings=chosen.settings,
-        seeds=tuple(seeds),
-        run_seconds=run_seconds,
-        measurement_seconds=measurement_seconds,
-        conclusion=study.conclude(evidence),
-    )
+    return Gathered(evidence, run_seconds, measurement_seconds)
+
+
+def _from_laboratories(
+    examine: Callable[[Laboratory, Settings], Any],
+    chosen: Size,
+    source: str | Path,
+    seeds: Sequence[int],
+    runs: Path,
+    progress: bool,
+) -> tuple[str, Gathered]:
+    recipe = load_laboratory_recipe(source)
+    evidence: list[Any] = []
+    making = measuring = 0.0
+    for seed in seeds:
+        seeded = recipe.model_copy(update={"seed": seed})
+        with open_laboratory(seeded, runs / f"{recipe.name}-seed{seed}", progress=progress) as laboratory:
+            evidence.append(examine(laboratory, chosen.settings))
+            making += laboratory.making_seconds
+            measuring += laboratory.measuring_seconds
+    return recipe.name, Gathered(evidence, making, measuring)
 
 
 def measure(

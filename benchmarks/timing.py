@@ -22,3 +22,10 @@ def matrix_product_rate(size: int = 2048, repeats: int = 5) -> float:
     """The machine's fp32 matrix-product rate in FLOP/s: the median of a few."""
     left, right = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / median_seconds(lambda: left @ right, repeats)
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    """Of all threads together: on a machine shared with others the wall says little."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start

@@ -58,6 +58,14 @@ def test_the_partition_function_is_that_of_enumeration(length):
     assert log_partition(model, length) == pytest.approx(float(naive), abs=1e-10)
 
 
+@pytest.mark.parametrize("sequences", [1, 9, 27])
+def test_the_cut_into_blocks_changes_nothing(sequences, monkeypatch):
+    model = lstm(vocab_size=3)
+    exact = log_partition(model, 4)
+    monkeypatch.setattr("lexergy.models.masked_lstm_partition.BLOCK_SEQUENCES", sequences)
+    assert log_partition(model, 4) == pytest.approx(exact, abs=1e-12)
+
+
 def test_in_single_precision_it_is_right_to_a_millionth():
     model = lstm(vocab_size=5)
     exact = log_partition(model, 5)

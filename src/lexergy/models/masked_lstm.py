@@ -34,6 +34,8 @@ class TreeStates(NamedTuple):
 class ContextLSTM(nn.Module):
     """An LSTM that reads tokens one way and scores the next one."""
 
+    gate_scale: Tensor  # (4 D,)
+
     def __init__(self, vocab_size: int, hidden_size: int, *, bias: bool) -> None:
         super().__init__()
         self.vocab_size = vocab_size
@@ -41,6 +43,9 @@ class ContextLSTM(nn.Module):
         self.embedding = nn.Embedding(vocab_size + 1, hidden_size)
         self.lstm = nn.LSTM(hidden_size, hidden_size, batch_first=True)
         self.output = nn.Linear(hidden_size, vocab_size, bias=bias)
+        # Of the input, forget, cell and output gates, in torch's order; see `advance`.
+        scale = torch.tensor([1.0, 1.0, 2.0, 1.0]).repeat_interleave(hidden_size)
+        self.register_buffer("gate_scale", scale, persistent=False)
 
     def context_logits(self, tokens: Tensor) -> Tensor:  # (N, n) -> (N, n, V)
         """Scores of each token given those read before it."""
@@ -51,11 +56,11 @@ class ContextLSTM(nn.Module):
     def input_gates(self) -> Tensor:  # -> (V + 1, 4 D)
         """What each token adds to the gates, whatever came before it."""
         bias = self.lstm.get_parameter("bias_ih_l0") + self.lstm.get_parameter("bias_hh_l0")
-        return self.embedding.weight @ self.lstm.get_parameter("weight_ih_l0").T + bias
+        return (self.embedding.weight @ self.lstm.get_parameter("weight_ih_l0").T + bias) * self.gate_scale
 
     def recurrent_gates(self, states: TreeStates) -> Tensor:  # -> (N, 4 D)
         """What the states add to the gates, whichever token comes next."""
-        return states.hidden @ self.lstm.get_parameter("weight_hh_l0").T
+        return states.hidden @ (self.lstm.get_parameter("weight_hh_l0").T * self.gate_scale)
 
     def root(self) -> TreeStates:
         """The state after the edge alone, (1, D)."""
@@ -78,10 +83,10 @@ class ContextLSTM(nn.Module):
 
 
 def advance(gates: Tensor, cell: Tensor) -> TreeStates:  # (..., 4 D), (..., D)
-    """The LSTM's elementwise half: input, forget, cell and output gates, in torch's order."""
-    enter, forget, new, leave = gates.chunk(4, dim=-1)
-    cell = forget.sigmoid() * cell + enter.sigmoid() * new.tanh()
-    return TreeStates(leave.sigmoid() * cell.tanh(), cell)
+    """The LSTM's elementwise half. The cell gate comes doubled: tanh(x) = 2 sigmoid(2 x) - 1 is twice as fast."""
+    enter, forget, new, leave = gates.sigmoid().chunk(4, dim=-1)
+    cell = forget * cell + enter * (2 * new - 1)
+    return TreeStates(leave * (2 * (2 * cell).sigmoid() - 1), cell)
 
 
 def backwards(values: Tensor, vocab_size: int, length: int) -> Tensor:  # (V ** n, ...) -> (V ** n, ...)

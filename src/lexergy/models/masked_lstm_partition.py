@@ -9,12 +9,14 @@ from torch import Tensor
 from lexergy.models.masked_lstm import ContextLSTM, MaskedLSTM, TreeStates, advance, backwards
 from lexergy.progress import progress_bar
 
+BLOCK_SEQUENCES = 2**16
+
 
 def log_partition(model: MaskedLSTM, length: int, *, progress: bool = False) -> float:
     """log Z_n = log sum exp(-E(y)) over all V^n sequences y of n tokens, exactly.
 
     The energy is a score F down the tree of prefixes plus a score R down the tree of suffixes. With y cut around a
-    middle token, y = u m v and u at least as long as v,
+    middle token, y = u m v,
 
         -E(y) = F(u m) + F(v | state of u m) + R(m v) + R(u | state of m v).
 
@@ -25,7 +27,7 @@ def log_partition(model: MaskedLSTM, length: int, *, progress: bool = False) -> 
     with torch.no_grad():
         if length == 1:
             return _logsumexp(-model.energy_table(1))
-        after = (length - 1) // 2  # |v|
+        after = _half(model.vocab_size, length)
         num_blocks = model.vocab_size ** (length - 1 - after)
         with progress_bar(f"log Z, length {length}", num_blocks, progress) as bar:
             totals = []
@@ -34,6 +36,12 @@ def log_partition(model: MaskedLSTM, length: int, *, progress: bool = False) -> 
                 bar.advance()
     peak = max(totals)
     return peak + math.log(math.fsum(math.exp(total - peak) for total in totals))
+
+
+def _half(vocab_size: int, length: int) -> int:
+    """|v|: as long as a block stays within the cache, and u has a token."""
+    fitting = [after for after in range(length - 1) if vocab_size ** (1 + after) <= BLOCK_SEQUENCES]
+    return max(fitting, default=0)
 
 
 def _blocks(model: MaskedLSTM, before: int, after: int) -> Iterator[Tensor]:

@@ -114,8 +114,8 @@ def _setting(value: object) -> str:
 
 def _interval_kind(result: StudyResult) -> str:
     if len(result.seeds) == 1:
-        drawn = "windows" if result.study.examine is None else "documents"
-        return f"one seed, bootstrap over held-out {drawn} (so they leave out what another training would change)"
+        drawn = "held-out windows" if result.study.examine is None else result.study.workshop.drawn
+        return f"one seed, bootstrap over {drawn} (so they leave out what another training would change)"
     return f"Student's t over {len(result.seeds)} seeds"
 
 

@@ -22,4 +22,7 @@ CATALOGUE = {
     "detect-figure-3": "score differences between people's text and its machine-written twin",
     "detect-attack": "tokens replaced by the energy's gradient until it is fooled (Appendix F)",
     "detect-ranking": "the ranking loss in place of binary cross-entropy (Appendix C)",
+    "table-6.1": "one energy trained by MLM, pseudo-likelihood and likelihood, on laws that are known (Goyal 2021)",
+    "table-6.1-phonemes": "the same on phonemes, log Z summed over 3.6 billion sequences",
+    "figure-6.1": "a masked LM of much data, projected to an energy on little",
 }

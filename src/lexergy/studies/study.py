@@ -1,11 +1,13 @@
-"""What a study is, and how its numbers come about: from runs and rows of its own, or from a laboratory.
+"""What a study is, and how its numbers come about: from runs and rows of its own, or from a workshop.
 
 runs/reproduce/table-1-cpu-seed0/           a run like any other, shared by the studies
     studies/figure-1-bit/rows/              one Parquet shard per few windows, then stage.json
-runs/reproduce/real-or-fake-cpu-seed0/      a laboratory, in which studies find what others made
+runs/reproduce/real-or-fake-cpu-seed0/      a workshop, in which studies find what others made
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +26,7 @@ from lexergy.studies.findings import Finding
 from lexergy.studies.picture import Panel
 from lexergy.tasks.columns import from_column
 from lexergy.tasks.context import RunContext
-from lexergy.tasks.real_or_fake.laboratory import Laboratory, open_laboratory
+from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.results import RunResult
@@ -102,11 +104,26 @@ class Conclusion:
     findings: tuple[Finding, ...]
 
 
+class Workshop(NamedTuple):
+    """Where a study finds its numbers when these are not of a residual EBM's run.
+
+    What is opened makes things when a study first asks for them, and has `making_seconds` and `measuring_seconds`,
+    the time that this took when it was done.
+    """
+
+    load: Callable[[str | Path], Any]  # a recipe with a name and a seed, from a file or by name
+    open: Callable[..., AbstractContextManager[Any]]  # recipe, folder, progress=
+    drawn: str  # what an interval of a single seed is a bootstrap over
+
+
+LABORATORY = Workshop(load_laboratory_recipe, open_laboratory, "held-out documents")
+
+
 @dataclass(frozen=True)
 class Study:
     """A table or figure of a paper.
 
-    `conclude` reads what each seed gave: the `Evidence` of a run, or what `examine` found in a laboratory.
+    `conclude` reads what each seed gave: the `Evidence` of a run, or what `examine` found in a workshop.
     """
 
     name: str
@@ -116,7 +133,8 @@ class Study:
     sizes: Mapping[str, Size]
     conclude: Callable[[Sequence[Any]], Conclusion]
     measurement: Measurement | None = None
-    examine: Callable[[Laboratory, Settings], Any] | None = None
+    examine: Callable[[Any, Settings], Any] | None = None
+    workshop: Workshop = LABORATORY  # where `examine` looks
     paper: str = RESIDUAL_EBM
 
 
@@ -135,7 +153,7 @@ class StudyResult:
     study: Study
     size: str
     recipe: str
-    energy: str | None  # a laboratory's study reads several
+    energy: str | None  # a workshop's study reads several, or none
     settings: Settings
     seeds: tuple[int, ...]
     run_seconds: float
@@ -147,7 +165,7 @@ def load_study(name: str) -> Study:
     """A study by its name."""
     if name not in CATALOGUE:
         raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")
-    return import_module(f"lexergy.studies.{name.replace('-', '_')}").STUDY
+    return import_module(f"lexergy.studies.{re.sub('[-.]', '_', name)}").STUDY
 
 
 def reproduce(
@@ -169,7 +187,7 @@ def reproduce(
     if study.examine is not None:
         if energy is not None:
             raise LexergyError(f"`energy` is {energy}; the study {study.name} compares several; leave it out.")
-        name, gathered = _from_laboratories(study.examine, chosen, source, seeds, Path(runs), progress)
+        name, gathered = _from_workshop(study, study.examine, chosen, source, seeds, Path(runs), progress)
     else:
         loaded = load_recipe(source)
         energy = _energy(loaded, chosen.energy if energy is None else energy)
@@ -204,23 +222,24 @@ def _from_runs(
     return Gathered(evidence, run_seconds, measurement_seconds)
 
 
-def _from_laboratories(
-    examine: Callable[[Laboratory, Settings], Any],
+def _from_workshop(
+    study: Study,
+    examine: Callable[[Any, Settings], Any],
     chosen: Size,
     source: str | Path,
     seeds: Sequence[int],
     runs: Path,
     progress: bool,
 ) -> tuple[str, Gathered]:
-    recipe = load_laboratory_recipe(source)
+    recipe = study.workshop.load(source)
     evidence: list[Any] = []
     making = measuring = 0.0
     for seed in seeds:
         seeded = recipe.model_copy(update={"seed": seed})
-        with open_laboratory(seeded, runs / f"{recipe.name}-seed{seed}", progress=progress) as laboratory:
-            evidence.append(examine(laboratory, chosen.settings))
-            making += laboratory.making_seconds
-            measuring += laboratory.measuring_seconds
+        with study.workshop.open(seeded, runs / f"{recipe.name}-seed{seed}", progress=progress) as work:
+            evidence.append(examine(work, chosen.settings))
+            making += work.making_seconds
+            measuring += work.measuring_seconds
     return recipe.name, Gathered(evidence, making, measuring)
 
 

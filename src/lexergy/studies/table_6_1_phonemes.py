@@ -1,0 +1,68 @@
+"""Table 6.1's last row: English phoneme sequences, the partition function summed over 3.6 billion of them."""
+
+from collections.abc import Sequence
+
+from lexergy.studies.findings import above
+from lexergy.studies.masked_objectives import THESIS, WORKSHOP, Dataset, Trainings, gaps, over_seeds, train_all
+from lexergy.studies.picture import Panel, Series
+from lexergy.studies.study import Conclusion, Settings, Size, Study
+from lexergy.studies.table_6_1 import MLM, PLL, gap_table, nll_table
+from lexergy.tasks.masked_objectives import Experiment
+
+PRINTED: dict[Dataset, tuple[float | None, ...]] = {
+    Dataset("phoneme", None): (None, None, 14.58, 18.20, 13.31, 13.12),
+    Dataset("phoneme-disjoint", None): (None,) * 6,
+}
+
+
+def _examine(experiment: Experiment, settings: Settings) -> Trainings:
+    return train_all(experiment, list(PRINTED), (PLL, MLM))
+
+
+def _conclude(evidence: Sequence[Trainings]) -> Conclusion:
+    labels = tuple(dataset.label for dataset in PRINTED)
+    series = tuple(
+        Series(
+            name,
+            range(len(PRINTED)),
+            [over_seeds([one[dataset][objective][fact] for one in evidence]).value for dataset in PRINTED],
+            style="points",
+        )
+        for name, objective, fact in (
+            ("PLL", PLL, "nll"),
+            ("MLM", MLM, "nll"),
+            ("PLL, one Z for all lengths", PLL, "nll_one_z"),
+            ("MLM, one Z for all lengths", MLM, "nll_one_z"),
+        )
+    )
+    return Conclusion(
+        tables=(nll_table(evidence, PRINTED), gap_table(evidence, list(PRINTED), ((MLM, PLL),))),
+        panels=(Panel("data", "held-out NLL, nats", series, categories=labels),),
+        findings=tuple(
+            above(
+                f"On phonemes ({dataset.label}) MLM training makes a worse model than the pseudo-likelihood.",
+                "NLL(MLM) - NLL(PLL), nats",
+                over_seeds(gaps(evidence, dataset, MLM, PLL)),
+            )
+            for dataset in PRINTED
+        ),
+    )
+
+
+STUDY = Study(
+    name="table-6.1-phonemes",
+    title="Phoneme sequences: MLM and pseudo-likelihood",
+    part="Table 6.1, last row",
+    paper=THESIS,
+    method=(
+        "All entries of the CMU pronouncing dictionary (0.7b) of at most 6 phonemes, stress removed: 77,653 sequences "
+        "over 39 phonemes. `phoneme` holds out a tenth of the entries, as the thesis does, so that homophones stand on "
+        "both sides; `phoneme-disjoint` holds out a tenth of the different sequences with all their entries. Neither "
+        "objective says how likely a length is, so that p(y) = p(n) exp(-E(y)) / Z_n with the training data's share of "
+        "lengths; the points `one Z for all lengths` leave them to the energy. The partition functions are exact."
+    ),
+    sizes={"cpu": Size("masked-objectives-cpu"), "paper": Size("paper/masked-objectives")},
+    workshop=WORKSHOP,
+    examine=_examine,
+    conclude=_conclude,
+)

@@ -156,32 +156,38 @@ def _is_corpus_file(file: Path, folder: Path) -> bool:
 def _load_file(path: Path, name: str, text_field: str, *, alone: bool) -> list[Document]:
     if path.suffix.lower() == ".parquet":
         return _record_documents(_read_parquet(path, text_field), name, text_field)
-    text = _read_text(path)
+    text = read_text(path)
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
-    if inner.suffix.lower() == ".jsonl" or (not inner.suffix and _starts_with_object(text)):
+    if inner.suffix.lower() == ".jsonl" or (not inner.suffix and starts_with_object(text)):
         return _record_documents(_read_records(text, path, text_field), name, text_field)
     return _text_documents(text, name, alone=alone)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file, `.gz` or not, its line ends as `\\n`."""
     try:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
             content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LexergyError(
-            f"The file `{path}` is not UTF-8 text (byte {error.start}); "
-            "if it is Latin-1, convert it with `iconv -f latin1 -t utf8`."
-        ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise LexergyError(f"The file `{path}` is truncated or no gzip file; fetch it again.") from error
     except PermissionError as error:
         raise LexergyError(f"The file `{path}` may not be read; check its permissions.") from error
-    return text.replace("\r\n", "\n")
+    return decode_text(content, f"The file `{path}`")
 
 
-def _starts_with_object(text: str) -> bool:
+def decode_text(content: bytes, where: str) -> str:
+    """UTF-8 bytes as text, line ends as `\\n`."""
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise LexergyError(
+            f"{where} is not UTF-8 text (byte {error.start}); "
+            "if it is Latin-1, convert it with `iconv -f latin1 -t utf8`."
+        ) from error
+
+
+def starts_with_object(text: str) -> bool:
     first_line = text.lstrip().split("\n", 1)[0]
     try:
         return isinstance(json.loads(first_line), dict)
@@ -190,18 +196,26 @@ def _starts_with_object(text: str) -> bool:
 
 
 def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, Any]]:
+    for number, line in numbered_lines(text):
+        yield read_record(line, f"Line {number} of `{path}`", text_field)
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, counted from 1 with those that are."""
     # Not `splitlines`: JSON strings may hold U+2028 and its kin unescaped.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise LexergyError(f"Line {number} of `{path}` is no JSON; expected one object a line.") from error
-        if not isinstance(record, dict):
-            raise LexergyError(f"Line {number} of `{path}` is no JSON object; expected one object a line.")
-        _check_field(text_field, record, f"Line {number} of `{path}`")
-        yield record
+    return ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
+
+
+def read_record(line: str, where: str, text_field: str) -> dict[str, Any]:
+    """The JSON object of one line, which has the field `text_field`."""
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise LexergyError(f"{where} is no JSON; expected one object a line.") from error
+    if not isinstance(record, dict):
+        raise LexergyError(f"{where} is no JSON object; expected one object a line.")
+    _check_field(text_field, record, where)
+    return record
 
 
 def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:

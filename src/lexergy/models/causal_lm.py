@@ -18,7 +18,7 @@ from lexergy.models.llama_rows import LlamaContinuations, is_plain_llama
 from lexergy.models.loading import load_causal_lm
 from lexergy.models.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
 from lexergy.models.shared_prefix import Continuations, PrefixSharing, SharedPrefix, prefill
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.state_features import StateFeatures, token_moments, token_statistics
 
 Direction = Literal["left_to_right", "right_to_left"]
 
@@ -162,13 +162,13 @@ class CausalLM:
 
     def encode(self, text: str) -> Tensor:
         """Token ids (P,) of a text, without special tokens."""
-        ids = self._need_tokenizer()(text, add_special_tokens=False)["input_ids"]
+        ids = self.need_tokenizer()(text, add_special_tokens=False)["input_ids"]
         return torch.tensor(ids, dtype=torch.long)
 
     def decode(self, tokens: Tensor) -> list[str]:
         """The texts of token rows (..., C), flattened to a list."""
         rows = tokens.reshape(-1, tokens.shape[-1]).tolist()
-        return self._need_tokenizer().batch_decode(rows, clean_up_tokenization_spaces=False)
+        return self.need_tokenizer().batch_decode(rows, clean_up_tokenization_spaces=False)
 
     @torch.inference_mode()
     def sample(
@@ -262,6 +262,26 @@ class CausalLM:
         tokens = self._check_rows(tokens, prefix_length)
         pool = self._pool(tokens, prefix_length, features)
         return pool.pooled(torch.full((len(tokens),), tokens.shape[1] - prefix_length, device=self.device)).cpu()
+
+    @torch.inference_mode()
+    def token_features(self, tokens: Tensor, *, features: StateFeatures) -> Tensor:
+        """States and moments of each token of rows (B, L) after the first: (B, L - 1, F).
+
+        Their mean over a row is `state_features(rows, prefix_length=1, features=features)`.
+        """
+        if features.statistics != "moments":
+            raise LexergyError(f"`statistics` is {features.statistics!r}; a single token has only 'moments'.")
+        features.check(self.last_state_layer)
+        tokens = self._check_rows(tokens, 1)
+        length = tokens.shape[1] - 1
+        parts = []
+        for rows in tokens.split(max(1, _SCORING_BYTES // (8 * length * self.vocab_size))):
+            logits, hidden_states = self._whole_logits(rows, length, bool(features.layers))
+            laws = logits.flatten(0, 1)  # (b C, V)
+            statistics = token_statistics(laws, rows[:, 1:].flatten(), summarise(laws)).unflatten(0, (len(rows), -1))
+            states = [hidden_states[layer].float() for layer in features.layers]
+            parts.append(torch.cat((*states, token_moments(statistics)), -1))
+        return torch.cat(parts).cpu()
 
     @torch.inference_mode()
     def next_token_features(
@@ -360,7 +380,7 @@ class CausalLM:
                 yield group[some], *self._continuation_logits(first, shared, continuation, with_states)
 
     def _whole_logits(self, rows: Tensor, length: int, with_states: bool) -> tuple[Tensor, Sequence[Tensor]]:
-        output = self.model(input_ids=self.with_start(rows), output_hidden_states=with_states)
+        output = self.model(input_ids=self.with_start(rows), output_hidden_states=with_states, use_cache=False)
         states = [layer[:, -length:] for layer in output.hidden_states or ()]
         return self.forbid_(output.logits[:, -length - 1 : -1].float()), states
 
@@ -400,7 +420,7 @@ class CausalLM:
             return prefix
         return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
 
-    def _need_tokenizer(self) -> PreTrainedTokenizerBase:
+    def need_tokenizer(self) -> PreTrainedTokenizerBase:
         if self.tokenizer is None:
             raise LexergyError("this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer).")
         return self.tokenizer

@@ -51,8 +51,8 @@ class PooledStates:
     The first `given` tokens of each are in the pool already; steps and lengths count from there.
     """
 
-    def __init__(self, layers: tuple[int, ...], states: Tensor, statistics: Tensor, given: int = 0) -> None:
-        self.layers = layers
+    def __init__(self, features: StateFeatures, states: Tensor, statistics: Tensor, given: int = 0) -> None:
+        self.features = features
         self.states = states  # (R, layers, D)
         self.statistics = statistics  # (R, C, 4)
         self.given = given
@@ -62,32 +62,33 @@ class PooledStates:
         cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int, device: torch.device
     ) -> "PooledStates":
         states = torch.zeros(num_rows, len(features.layers), hidden_size, device=device)
-        return cls(features.layers, states, torch.zeros(num_rows, max_length, 4, device=device))
+        return cls(features, states, torch.zeros(num_rows, max_length, 4, device=device))
 
     def rows(self, some: slice) -> "PooledStates":
         """Some of the rows; what is added to them is added here."""
-        return PooledStates(self.layers, self.states[some], self.statistics[some], self.given)
+        return PooledStates(self.features, self.states[some], self.statistics[some], self.given)
 
     def continued(self, num_samples: int, max_length: int) -> "PooledStates":
         """A pool for K continuations of each row that have the row's tokens before their own."""
         states = self.states.repeat_interleave(num_samples, 0)
         statistics = self.statistics.repeat_interleave(num_samples, 0)
         room = torch.nn.functional.pad(statistics, (0, 0, 0, max_length))  # (R K, C + new, 4)
-        return PooledStates(self.layers, states, room, statistics.shape[1])
+        return PooledStates(self.features, states, room, statistics.shape[1])
 
     def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
         self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
 
     def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
         """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
-        for place, layer in enumerate(self.layers):
+        for place, layer in enumerate(self.features.layers):
             self.states[:, place] += (hidden_states[layer].float() * inside.unsqueeze(-1)).sum(1)
 
     def pooled(self, lengths: Tensor) -> Tensor:
         """(R, F): means over each continuation, layers first, then the statistics."""
         lengths = lengths + self.given
         means = self.states / lengths.view(-1, 1, 1)
-        return torch.cat((means.flatten(1), pool_statistics(self.statistics, lengths)), -1)
+        statistics = pool_statistics(self.statistics, lengths, self.features.statistics)
+        return torch.cat((means.flatten(1), statistics), -1)
 
 
 def sample_batch(

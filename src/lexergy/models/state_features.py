@@ -3,8 +3,10 @@
 These exist already when a sample is drawn, so the sampler hands them on for next to nothing.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -22,6 +24,20 @@ STATISTICS = (
     "share of most likely tokens",
     "curvature",
 )
+MOMENTS = (
+    "log-probability",
+    "entropy",
+    "log-rank",
+    "most likely token",
+    "among the ten most likely",
+    "variance of log-probability",
+    "squared log-probability",
+    "squared entropy",
+    "log-probability times entropy",
+    "squared log-rank",
+)
+Statistics = Literal["summary", "moments"]
+_NAMES: dict[str, tuple[str, ...]] = {"summary": STATISTICS, "moments": MOMENTS}
 
 
 @dataclass(frozen=True)
@@ -29,13 +45,19 @@ class StateFeatures:
     """Hidden states of these layers, mean-pooled over the continuation, and the likelihood statistics.
 
     Layers count as in `hidden_states`: 0 is the embeddings, `num_layers` the last. Without layers, only the
-    statistics are left.
+    statistics are left: the `summary` of a continuation (STATISTICS), or `moments` (MOMENTS), which are means over
+    tokens as the states are, so that a linear energy of them is a mean over tokens too.
     """
 
     layers: tuple[int, ...]
+    statistics: Statistics = "summary"
+
+    @property
+    def num_statistics(self) -> int:
+        return len(_NAMES[self.statistics])
 
     def size(self, hidden_size: int) -> int:
-        return len(self.layers) * hidden_size + len(STATISTICS)
+        return len(self.layers) * hidden_size + self.num_statistics
 
     def check(self, last_layer: int) -> None:
         wrong = [layer for layer in self.layers if not 0 <= layer <= last_layer]
@@ -49,7 +71,7 @@ class StateFeatures:
         """These among features that were computed for more layers: (..., F of `wider`) -> (..., F)."""
         if self == wider:
             return features
-        states, statistics = features[..., : -len(STATISTICS)], features[..., -len(STATISTICS) :]
+        states, statistics = features[..., : -self.num_statistics], features[..., -self.num_statistics :]
         places = torch.tensor([wider.layers.index(layer) for layer in self.layers], dtype=torch.long)
         by_layer = states.unflatten(-1, (len(wider.layers), -1))  # (..., layers, D)
         own = by_layer.index_select(-2, places.to(features.device)).flatten(-2)
@@ -58,8 +80,15 @@ class StateFeatures:
 
 def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
     """What the sampler should hand on for all of these; None when nothing is wanted."""
-    layers = union_of_layers(features.layers for features in wanted if features is not None)
-    return None if layers is None else StateFeatures(layers)
+    given = [features for features in wanted if features is not None]
+    kinds = {features.statistics for features in given}
+    if len(kinds) > 1:
+        raise LexergyError(
+            f"energies read different statistics of the LM ({', '.join(sorted(kinds))}); expected one kind; "
+            "score them one after the other."
+        )
+    layers = union_of_layers(features.layers for features in given)
+    return None if layers is None else StateFeatures(layers, *kinds)
 
 
 def union_of_layers(lists: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
@@ -81,10 +110,30 @@ def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary)
     return torch.stack((log_prob, entropy, variance, log_rank), -1).float()
 
 
-def pool_statistics(statistics: Tensor, lengths: Tensor) -> Tensor:
-    """The STATISTICS of continuations from their tokens' (R, C, 4), of which the first `lengths` (R,) count."""
+def token_moments(statistics: Tensor) -> Tensor:
+    """The MOMENTS of each token: (..., 4) -> (..., 10)."""
+    log_prob, entropy, variance, log_rank = statistics.unbind(-1)
+    columns = (
+        log_prob,
+        entropy,
+        log_rank,
+        (log_rank == 0).to(log_rank.dtype),
+        (log_rank < math.log(10.5)).to(log_rank.dtype),
+        variance,
+        log_prob**2,
+        entropy**2,
+        log_prob * entropy,
+        log_rank**2,
+    )
+    return torch.stack(columns, -1)
+
+
+def pool_statistics(statistics: Tensor, lengths: Tensor, kind: Statistics = "summary") -> Tensor:
+    """STATISTICS or MOMENTS of continuations from their tokens' (R, C, 4), of which the first `lengths` (R,) count."""
     inside = torch.arange(statistics.shape[1], device=statistics.device) < lengths.unsqueeze(-1)  # (R, C)
     count = lengths.to(statistics.dtype)
+    if kind == "moments":
+        return (token_moments(statistics) * inside.unsqueeze(-1)).sum(1) / count.unsqueeze(-1)
     log_prob, entropy, variance, log_rank = statistics.masked_fill(~inside.unsqueeze(-1), 0).unbind(-1)
 
     def mean(values: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lexergy.errors import LexergyError
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.initialisation import initialised_from
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.state_features import StateFeatures, Statistics
 
 if TYPE_CHECKING:
     from lexergy.models.causal_lm import CausalLM
@@ -24,6 +24,7 @@ class StatesEnergyConfig(EnergyConfig):
     lm_source: str | None = None
     hidden_units: int | None = None
     dropout: float = 0.0
+    statistics: str = "summary"
 
 
 class StatesEnergy(EnergyModel):
@@ -53,6 +54,7 @@ class StatesEnergy(EnergyModel):
         *,
         hidden_units: int | None = None,
         dropout: float = 0.0,
+        statistics: Statistics = "summary",
         seed: int = 0,
     ) -> Self:
         """A head on the given layers of this LM (0 = embeddings, `lm.num_layers` = last)."""
@@ -63,12 +65,18 @@ class StatesEnergy(EnergyModel):
             lm_source=None if lm.source is None else str(lm.source),
             hidden_units=hidden_units,
             dropout=dropout,
+            statistics=statistics,
         )
         return cls(config, seed)
 
     @property
     def features(self) -> StateFeatures:
-        return StateFeatures(tuple(self.config.layers))
+        return StateFeatures(tuple(self.config.layers), self.config.statistics)
+
+    @property
+    def is_mean_over_tokens(self) -> bool:
+        """Whether E(x) = 1/|x| sum_t e_t(x): a linear head on what is a mean over tokens itself."""
+        return self.config.hidden_units is None and self.config.statistics == "moments"
 
     def fit_standardisation(self, features: Tensor) -> None:
         """Set mean and deviation from training features (..., F); a constant feature is only centred."""
@@ -94,8 +102,11 @@ class StatesEnergy(EnergyModel):
                 f"`features` has shape {tuple(features.shape)}; expected {tuple(continuations.shape[:2])} + "
                 "(F,), one vector per continuation."
             )
-        standard = (features.to(self.mean.dtype) - self.mean) / self.std
-        return self.head(standard).squeeze(-1)  # (B, K)
+        return self.of_features(features)  # (B, K)
+
+    def of_features(self, features: Tensor) -> Tensor:  # (..., F) -> (...)
+        """The energy that these features have, whatever they are of."""
+        return self.head((features.to(self.mean.dtype) - self.mean) / self.std).squeeze(-1)
 
     def attach(self, lm: "CausalLM") -> Self:
         if lm.hidden_size != self.config.hidden_size or max(self.config.layers, default=0) > lm.num_layers:

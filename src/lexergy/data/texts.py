@@ -1,0 +1,88 @@
+"""Texts to be judged one by one: each is read, or it is said where and why it cannot be."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lexergy.data.corpora import (
+    corpus_files,
+    decode_text,
+    numbered_lines,
+    read_record,
+    read_text,
+    starts_with_object,
+    text_of,
+)
+from lexergy.errors import LexergyError
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class PlacedText:
+    """A text and where it stands: a file, or a file and the line of its JSON object."""
+
+    place: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A text that cannot be judged, and why."""
+
+    place: str
+    reason: str
+
+
+def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:
+    """The texts of files: a text file is one text; a JSONL file has one in `text_field` of each line.
+
+    `-` is standard input, text or JSONL; a folder stands for the files below it; `.gz` is unpacked. What cannot be
+    read is yielded as such, and the reading goes on.
+    """
+    for source in sources:
+        if source != STDIN and Path(source).is_dir():
+            try:
+                files = [str(file) for file in corpus_files(Path(source))]
+            except LexergyError as error:
+                yield Unreadable(source, str(error))
+                continue
+        else:
+            files = [source]
+        for file in files:
+            yield from _texts_of(file, text_field)
+
+
+def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
+    try:
+        content = _content(name)
+    except LexergyError as error:
+        yield Unreadable(name, str(error))
+    except OSError as error:
+        yield Unreadable(name, f"{error.strerror}; check the path and its permissions.")
+    else:
+        yield from _texts(name, content, text_field)
+
+
+def _content(name: str) -> str:
+    return decode_text(sys.stdin.buffer.read(), "Standard input") if name == STDIN else read_text(Path(name))
+
+
+def _texts(name: str, content: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
+    if not (name.removesuffix(".gz").endswith(".jsonl") or (name == STDIN and starts_with_object(content))):
+        yield _checked(name, content)
+        return
+    for number, line in numbered_lines(content):
+        place = f"{name}:{number}"
+        try:
+            record = read_record(line, "The line", text_field)
+            yield _checked(place, text_of(record, text_field, "the line"))
+        except LexergyError as error:
+            yield Unreadable(place, str(error))
+
+
+def _checked(place: str, text: str) -> PlacedText | Unreadable:
+    if "\0" in text:
+        return Unreadable(place, "It holds NUL bytes; expected text, not a binary file.")
+    return PlacedText(place, text) if text.strip() else Unreadable(place, "It is empty; expected some text.")

@@ -1,0 +1,121 @@
+"""Energies of blocks of text that are means over tokens: a head on a frozen LM's states, or on an encoder's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal_lm import CausalLM
+from lexergy.models.detection.blocks import batches_by_length
+from lexergy.models.energies import StatesEnergy, TransformerEnergy
+
+_ENERGY, _LM = "energy", "lm"
+_TOKENS_AT_ONCE = 2048  # of a batch of blocks: bounds the memory, changes no result
+
+
+class TokenisedText(NamedTuple):
+    """A text, its tokens, and the characters first .. last - 1 that each token stands for."""
+
+    text: str
+    ids: list[int]
+    characters: list[tuple[int, int]]
+
+
+class BlockReader(Protocol):
+    """An energy of blocks that is a mean over their tokens: E(x) = 1/|x| sum_t e_t(x)."""
+
+    kind: ClassVar[str]
+
+    def tokenise(self, text: str) -> TokenisedText: ...
+
+    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        """Of blocks of token ids (L,), of any lengths: energies (L,) each, whose mean is the block's energy."""
+        ...
+
+    def save(self, folder: Path) -> None: ...
+
+    @classmethod
+    def load(cls, folder: Path) -> Self: ...
+
+
+class StatesReader:
+    """e_t = w . (phi_t - mean) / std + b, phi_t the states and moments of a frozen LM at token t."""
+
+    kind: ClassVar[str] = "states"
+
+    def __init__(self, lm: CausalLM, energy: StatesEnergy) -> None:
+        if not energy.is_mean_over_tokens:
+            raise LexergyError(
+                "this energy is no mean over tokens; expected a linear head on `statistics='moments'`; "
+                "train one with `lexergy detect train`."
+            )
+        self.lm = lm
+        self.energy = energy.attach(lm).eval()
+
+    def tokenise(self, text: str) -> TokenisedText:
+        return _tokenise(self.lm.need_tokenizer(), text)
+
+    def features(self, block: Tensor) -> Tensor:
+        """What the head reads of a block (L,): (L - 1, F)."""
+        return self.lm.token_features(block[None], features=self.energy.features)[0]
+
+    @torch.inference_mode()
+    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        # One by one: a block is long enough to keep a processor busy, and needs no padding.
+        return [_with_first(self.energy.of_features(self.features(block))) for block in blocks]
+
+    def save(self, folder: Path) -> None:
+        self.energy.save_pretrained(folder / _ENERGY)
+        (folder / _LM).mkdir()
+        self.lm.save_reference(folder / _LM)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        return cls(CausalLM.from_pretrained(folder / _LM), StatesEnergy.from_pretrained(folder / _ENERGY))
+
+
+class EncoderReader:
+    """e_t = w . h_t + b, h_t the last state of a fine-tuned encoder at its token t."""
+
+    kind: ClassVar[str] = "encoder"
+
+    def __init__(self, energy: TransformerEnergy) -> None:
+        self.tokenizer = energy.tokenizer
+        self.energy = energy.bind(self.tokenizer).eval()
+
+    def tokenise(self, text: str) -> TokenisedText:
+        return _tokenise(self.tokenizer, text)
+
+    @torch.inference_mode()
+    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        found: dict[int, Tensor] = {}
+        for places in batches_by_length([len(block) for block in blocks], _TOKENS_AT_ONCE):
+            energies = self.energy.token_energies([blocks[place] for place in places])
+            found.update(zip(places, energies, strict=True))
+        return [found[place] for place in range(len(blocks))]
+
+    def save(self, folder: Path) -> None:
+        self.energy.save_pretrained(folder / _ENERGY)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        return cls(TransformerEnergy.from_pretrained(folder / _ENERGY))
+
+
+READERS: dict[str, type[StatesReader] | type[EncoderReader]] = {
+    reader.kind: reader for reader in (StatesReader, EncoderReader)
+}
+
+
+def _with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)
+    """Nothing predicts the first token: it takes the mean of the others, which leaves the mean as it is."""
+    return torch.cat((energies.mean().unsqueeze(0), energies))
+
+
+def _tokenise(tokenizer: PreTrainedTokenizerBase, text: str) -> TokenisedText:
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    return TokenisedText(text, encoded["input_ids"], [tuple(pair) for pair in encoded["offset_mapping"]])

@@ -21,7 +21,7 @@ def test_storage_leaves_no_trace(stored, plain):
 
 
 def test_plain_text_is_left_alone():
-    text = "A plain text (of the 2nd kind): it's \"quoted\" - and ends here. 50% of it"
+    text = 'A plain text (of the 2nd kind): it\'s "quoted" - and ends here. 50% of it'
     assert plain_text(text) == text
     assert plain_text(plain_text("“a” ,\n b")) == plain_text("“a” ,\n b")
 

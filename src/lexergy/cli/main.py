@@ -13,6 +13,7 @@ import typer
 import lexergy
 from lexergy.cli import (
     data,
+    detect,
     generate,
     mcmc,
     next_token,
@@ -54,6 +55,7 @@ app.command("explain")(explain_text)
 app.command("data")(data.data)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.add_typer(detect.app, name="detect")
 
 
 def _show_version(asked: bool) -> None:

@@ -1,5 +1,7 @@
 """Probabilities that mean what they say: temperature scaling of a detector's energies."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -33,6 +35,6 @@ def fit_temperature(energies: Tensor, is_machine: Tensor) -> float:  # (N,), (N,
 
     low, high = 1 / HOTTEST, 1 / COLDEST
     for _ in range(_HALVINGS):
-        middle = (low * high) ** 0.5
+        middle = math.sqrt(low * high)
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return 1 / (low * high) ** 0.5
+    return 1 / math.sqrt(low * high)

@@ -26,7 +26,8 @@ def plain_text(text: str) -> str:
     go through here.
     """
     composed = unicodedata.normalize("NFKC", text).translate(_TYPOGRAPHY)
-    words = " ".join("".join(letter if _is_visible(letter) else " " for letter in composed).split())
+    invisible = {ord(letter): " " for letter in set(composed) if not letter.isprintable() or letter == "\ufffd"}
+    words = " ".join(composed.translate(invisible).split())
     for pattern, replacement in _JOINED:
         words = pattern.sub(replacement, words)
     return words
@@ -37,9 +38,5 @@ def whole_sentences(text: str) -> str:
 
     Where a text breaks off tells how it was cut (a model's limit, an editor's), not who wrote it.
     """
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
-    return text[: ends[-1]] if ends and ends[-1] >= len(text) / 2 else text
-
-
-def _is_visible(letter: str) -> bool:
-    return letter.isprintable() and letter != "\ufffd"
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, len(text) // 2)]
+    return text[: ends[-1]] if ends else text

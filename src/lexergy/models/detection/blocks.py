@@ -14,22 +14,26 @@ class Block(NamedTuple):
     end: int
 
 
-def intersecting_blocks(length: int, size: int, limit: int | None = None) -> list[Block]:
-    """Blocks of `size` tokens that each share about half with the next and together hold all `length` tokens.
+def intersecting_blocks(length: int, size: int) -> list[Block]:
+    """Blocks of `size` tokens that each share at least half with the next and together hold all `length` tokens.
 
-    A text no longer than `size` is one block. Of more than `limit` blocks, that many are kept, evenly spread
-    from the first to the last.
+    A text no longer than `size` is one block.
     """
     if length <= size:
         return [Block(0, length)]
-    count = -(-2 * (length - size) // size) + 1  # steps of at most half a block
-    kept = range(count) if limit is None or count <= limit else _spread(count, limit)
-    starts = [index * (length - size) // (count - 1) for index in kept]
+    steps = -(-2 * (length - size) // size)  # of at most half a block
+    starts = [index * (length - size) // steps for index in range(steps + 1)]
     return [Block(start, start + size) for start in starts]
 
 
-def _spread(count: int, limit: int) -> list[int]:
-    return [count // 2] if limit == 1 else [index * (count - 1) // (limit - 1) for index in range(limit)]
+def excerpts(text: str, count: int, size: int) -> list[tuple[int, int]]:
+    """Characters first .. last - 1 of `count` pieces of about `size`, evenly spread, that begin with a word."""
+    places = []
+    for index in range(count):
+        start = index * (len(text) - size) // max(1, count - 1)
+        word = text.find(" ", start, start + size // 2) + 1 if start else 0  # 0 where there is no blank
+        places.append((word or start, start + size))
+    return places
 
 
 def batches_by_length(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:

@@ -4,17 +4,17 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import batched
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from lexergy.data.files import atomic_path
+from lexergy.data.files import atomic_write_json
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
-from lexergy.models.detection.blocks import Block, intersecting_blocks, mean_by_token
+from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
 
 SETTINGS_FILE = "detector.json"
@@ -22,6 +22,8 @@ FORMAT = 1
 SPAN_TOKENS = 16
 FEWEST_TOKENS = 2  # nothing predicts the first
 _TEXTS_AT_ONCE = 64
+# Characters per token: as many blocks, half shared, hold about 2.5 for each; no tokenizer needs 8 in plain text.
+_LONG, _EXCERPT = 2.5, 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class DetectorSettings:
 
     block_tokens: int
     temperature: float = 1.0
-    most_blocks: int = 32  # of a longer text, so many, evenly spread
+    most_blocks: int = 32  # of a very long text, so many are read, evenly spread
 
     def probability(self, energy: float) -> float:
         return 1 / (1 + math.exp(-max(-500.0, min(500.0, energy / self.temperature))))
@@ -52,17 +54,22 @@ class Detection:
 
     probability: float  # that a machine wrote it
     energy: float  # mean over the blocks read
-    tokens: int
-    blocks_read: int
-    blocks: int  # of the whole text
+    tokens: int  # that were read
+    blocks: int
+    share_read: float  # below 1 for a very long text
     text: str  # as it was read: whitespace, quotes and the end made plain
-    spans: tuple[Span, ...]  # the whole text but for blocks not read
+    spans: tuple[Span, ...]  # of what was read
 
 
 class Detector:
     """Reads a text in intersecting blocks; its energy is the mean over blocks (Table 6, Bakhtin et al. 2019)."""
 
     def __init__(self, reader: BlockReader, settings: DetectorSettings) -> None:
+        most = reader.most_tokens
+        if most is not None and settings.block_tokens > most:
+            raise LexergyError(
+                f"`block_tokens` is {settings.block_tokens}; expected at most {most}, all that the model reads at once."
+            )
         self.reader = reader
         self.settings = settings
 
@@ -74,11 +81,12 @@ class Detector:
         return cls(reader, DetectorSettings(**values))
 
     def save(self, folder: str | Path) -> None:
-        with atomic_path(folder) as partial:
-            partial.mkdir()
-            self.reader.save(partial)
-            record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
-            (partial / SETTINGS_FILE).write_text(json.dumps(record, indent=2) + "\n")
+        """Write the detector to a folder; its settings last, without which the folder is no detector."""
+        folder = Path(folder)
+        (folder / SETTINGS_FILE).unlink(missing_ok=True)
+        self.reader.save(folder)
+        record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
+        atomic_write_json(folder / SETTINGS_FILE, record)
 
     def calibrated(self, temperature: float) -> "Detector":
         """This detector at another temperature."""
@@ -86,30 +94,39 @@ class Detector:
 
     def detect(self, texts: Iterable[str]) -> Iterator[Detection | LexergyError]:
         """What is found of each text, in order; an error in the place of a text too short to be judged."""
-        for some in batched(texts, _TEXTS_AT_ONCE):
-            yield from self._detect(some)
+        remaining = iter(texts)
+        while some := [self.read(text) for text in islice(remaining, _TEXTS_AT_ONCE)]:
+            found = self.judge([text for text in some if self.blocks_of(text)])
+            yield from (next(found) if self.blocks_of(text) else _too_short(text) for text in some)
 
-    def _detect(self, texts: Sequence[str]) -> Iterator[Detection | LexergyError]:
-        tokenised = [self.read(text) for text in texts]
-        blocks = [self.blocks_of(text) if len(text.ids) >= FEWEST_TOKENS else [] for text in tokenised]
-        energies = iter(
-            self.reader.token_energies(
-                [
-                    torch.tensor(text.ids[block.start : block.end])
-                    for text, own in zip(tokenised, blocks, strict=True)
-                    for block in own
-                ]
-            )
-        )
-        for text, own in zip(tokenised, blocks, strict=True):
-            yield self._detection(text, own, [next(energies) for _ in own]) if own else _too_short(text)
+    def judge(self, texts: Sequence[TokenisedText]) -> Iterator[Detection]:
+        """What is found of texts that have been read, each long enough; their blocks go through together."""
+        blocks = [self.blocks_of(text) for text in texts]
+        pieces = [text.piece(block) for text, own in zip(texts, blocks, strict=True) for block in own]
+        energies = iter(self.reader.token_energies(pieces))
+        for text, own in zip(texts, blocks, strict=True):
+            yield self._detection(text, own, [next(energies) for _ in own])
 
     def read(self, text: str) -> TokenisedText:
-        """A text as the detector sees it."""
-        return self.reader.tokenise(whole_sentences(plain_text(text)))
+        """A text as the detector sees it; of a very long one, excerpts of a block each."""
+        plain = whole_sentences(plain_text(text))
+        size, count = self.settings.block_tokens, self.settings.most_blocks
+        if len(plain) <= _LONG * size * count:
+            return self.reader.tokenise(plain)
+        ids: list[int] = []
+        characters: list[tuple[int, int]] = []
+        blocks = []
+        for start, end in excerpts(plain, count, _EXCERPT * size):
+            part = self.reader.tokenise(plain[start:end]).first(size)
+            blocks.append(Block(len(ids), len(ids) + len(part.ids)))
+            ids += part.ids
+            characters += [(start + first, start + last) for first, last in part.characters]
+        return TokenisedText(plain, ids, characters, tuple(block for block in blocks if _is_long_enough(block)))
 
     def blocks_of(self, text: TokenisedText) -> list[Block]:
-        return intersecting_blocks(len(text.ids), self.settings.block_tokens, self.settings.most_blocks)
+        """The blocks in which it is read; none of a text that is too short."""
+        blocks = text.excerpts or intersecting_blocks(len(text.ids), self.settings.block_tokens)
+        return [block for block in blocks if _is_long_enough(block)]
 
     def _detection(self, text: TokenisedText, blocks: Sequence[Block], energies: Sequence[Tensor]) -> Detection:
         energy = float(torch.stack([own.double().mean() for own in energies]).mean())
@@ -117,18 +134,33 @@ class Detector:
             probability=self.settings.probability(energy),
             energy=energy,
             tokens=len(text.ids),
-            blocks_read=len(blocks),
-            blocks=len(intersecting_blocks(len(text.ids), self.settings.block_tokens)),
+            blocks=len(blocks),
+            share_read=_covered(text) / max(1, len(text.text)) if text.excerpts else 1.0,
             text=text.text,
             spans=tuple(self._spans(text, mean_by_token(len(text.ids), blocks, energies))),
         )
 
-    def _spans(self, text: TokenisedText, energies: Tensor) -> Iterator[Span]:  # (tokens,), NaN where not read
-        for start in range(0, len(energies), SPAN_TOKENS):
-            energy = float(energies[start : start + SPAN_TOKENS].nanmean())
-            if not math.isnan(energy):
-                characters = text.characters[start : start + SPAN_TOKENS]
+    def _spans(self, text: TokenisedText, energies: Tensor) -> Iterator[Span]:  # (tokens,)
+        for block in text.excerpts or [Block(0, len(energies))]:
+            for start in range(block.start, block.end, SPAN_TOKENS):
+                end = min(start + SPAN_TOKENS, block.end)
+                energy = float(energies[start:end].mean())
+                characters = text.characters[start:end]
                 yield Span(characters[0][0], characters[-1][1], energy, self.settings.probability(energy))
+
+
+def _is_long_enough(block: Block) -> bool:
+    return block.end - block.start >= FEWEST_TOKENS
+
+
+def _covered(text: TokenisedText) -> int:
+    """How many characters lie in some excerpt."""
+    reached, covered = 0, 0
+    for block in text.excerpts:
+        start, end = text.characters[block.start][0], text.characters[block.end - 1][1]
+        covered += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return covered
 
 
 def _too_short(text: TokenisedText) -> LexergyError:

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.detection.blocks import batches_by_length
+from lexergy.models.detection.blocks import Block, batches_by_length
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
 
 _ENERGY, _LM = "energy", "lm"
@@ -18,17 +18,39 @@ _TOKENS_AT_ONCE = 2048  # of a batch of blocks: bounds the memory, changes no re
 
 
 class TokenisedText(NamedTuple):
-    """A text, its tokens, and the characters first .. last - 1 that each token stands for."""
+    """A text, its tokens, and the characters first .. last - 1 that each token stands for.
+
+    Of a very long text there are the tokens of some `excerpts` only, one after the other.
+    """
 
     text: str
     ids: list[int]
     characters: list[tuple[int, int]]
+    excerpts: tuple[Block, ...] = ()
+
+    def piece(self, block: Block) -> Tensor:
+        """The block's tokens (L,)."""
+        return torch.tensor(self.ids[block.start : block.end])
+
+    def first(self, count: int) -> "TokenisedText":
+        """The text cut after so many tokens, or after the last whole excerpt of them."""
+        whole = tuple(block for block in self.excerpts if block.end <= count)
+        count = whole[-1].end if whole else count
+        if count >= len(self.ids):
+            return self
+        end = self.characters[count - 1][1]
+        return TokenisedText(self.text[:end], self.ids[:count], self.characters[:count], whole)
 
 
 class BlockReader(Protocol):
     """An energy of blocks that is a mean over their tokens: E(x) = 1/|x| sum_t e_t(x)."""
 
     kind: ClassVar[str]
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The longest block it reads."""
+        ...
 
     def tokenise(self, text: str) -> TokenisedText: ...
 
@@ -56,6 +78,10 @@ class StatesReader:
         self.lm = lm
         self.energy = energy.attach(lm).eval()
 
+    @property
+    def most_tokens(self) -> int | None:
+        return self.lm.max_length
+
     def tokenise(self, text: str) -> TokenisedText:
         return _tokenise(self.lm.need_tokenizer(), text)
 
@@ -66,11 +92,11 @@ class StatesReader:
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
         # One by one: a block is long enough to keep a processor busy, and needs no padding.
-        return [_with_first(self.energy.of_features(self.features(block))) for block in blocks]
+        return [_with_first(self.energy.of_features(self.features(block)).cpu()) for block in blocks]
 
     def save(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
-        (folder / _LM).mkdir()
+        (folder / _LM).mkdir(exist_ok=True)
         self.lm.save_reference(folder / _LM)
 
     @classmethod
@@ -84,8 +110,12 @@ class EncoderReader:
     kind: ClassVar[str] = "encoder"
 
     def __init__(self, energy: TransformerEnergy) -> None:
-        self.tokenizer = energy.tokenizer
+        self.tokenizer = energy.reader.tokenizer
         self.energy = energy.bind(self.tokenizer).eval()
+
+    @property
+    def most_tokens(self) -> int:
+        return self.energy.reader.most_tokens
 
     def tokenise(self, text: str) -> TokenisedText:
         return _tokenise(self.tokenizer, text)
@@ -118,4 +148,4 @@ def _with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)
 
 def _tokenise(tokenizer: PreTrainedTokenizerBase, text: str) -> TokenisedText:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return TokenisedText(text, encoded["input_ids"], [tuple(pair) for pair in encoded["offset_mapping"]])
+    return TokenisedText(text, encoded["input_ids"], encoded["offset_mapping"])

@@ -106,7 +106,7 @@ class StatesEnergy(EnergyModel):
 
     def of_features(self, features: Tensor) -> Tensor:  # (..., F) -> (...)
         """The energy that these features have, whatever they are of."""
-        return self.head((features.to(self.mean.dtype) - self.mean) / self.std).squeeze(-1)
+        return self.head((features.to(self.mean) - self.mean) / self.std).squeeze(-1)
 
     def attach(self, lm: "CausalLM") -> Self:
         if lm.hidden_size != self.config.hidden_size or max(self.config.layers, default=0) > lm.num_layers:

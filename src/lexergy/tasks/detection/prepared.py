@@ -1,0 +1,71 @@
+"""Examples as a detector reads them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lexergy.models.detection.detector import Detector
+from lexergy.models.detection.readers import TokenisedText
+from lexergy.tasks.detection.examples import Example, ExampleSplits, matched_lengths
+
+
+@dataclass(frozen=True)
+class PreparedTexts:
+    """N texts in a detector's tokens, who wrote them, and which belong together."""
+
+    texts: list[TokenisedText]
+    is_machine: Tensor  # (N,) bool
+    groups: list[str]
+    sources: list[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class PreparedSplits:
+    """Training and validation texts are cut so that their lengths tell nothing; test texts are whole."""
+
+    train: PreparedTexts
+    validation: PreparedTexts
+    test: PreparedTexts
+
+
+@dataclass(frozen=True)
+class FittedDetector:
+    """A detector not calibrated yet, the energies it gives, and those of what it is compared with."""
+
+    detector: Detector
+    texts: PreparedSplits
+    validation: Tensor  # (N,)
+    test: Tensor  # (N,)
+    baselines: dict[str, Tensor]  # energies of the test texts, (N,) each
+
+
+def prepare_splits(detector: Detector, splits: ExampleSplits) -> PreparedSplits:
+    """The texts as the detector sees them; those too short to be judged are left out."""
+    return PreparedSplits(
+        train=_cut(prepare_texts(detector, splits.train)),
+        validation=_cut(prepare_texts(detector, splits.validation)),
+        test=prepare_texts(detector, splits.test),
+    )
+
+
+def prepare_texts(detector: Detector, examples: Sequence[Example]) -> PreparedTexts:
+    """Whole texts as the detector sees them."""
+    read = [(detector.read(example.text), example) for example in examples]
+    kept = [(text, example) for text, example in read if detector.blocks_of(text)]
+    return PreparedTexts(
+        texts=[text for text, _ in kept],
+        is_machine=torch.tensor([example.is_machine for _, example in kept], dtype=torch.bool),
+        groups=[example.group for _, example in kept],
+        sources=[example.source for _, example in kept],
+    )
+
+
+def _cut(texts: PreparedTexts) -> PreparedTexts:
+    limits = matched_lengths([len(text.ids) for text in texts.texts], texts.is_machine.tolist())
+    cut = [text.first(limit) for text, limit in zip(texts.texts, limits, strict=True)]
+    return PreparedTexts(cut, texts.is_machine, texts.groups, texts.sources)

@@ -1,0 +1,47 @@
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lexergy.models.detection.blocks import Block, batches_by_length, excerpts, intersecting_blocks, mean_by_token
+
+
+def test_blocks_by_hand():
+    assert intersecting_blocks(5, 8) == [Block(0, 5)]
+    assert intersecting_blocks(8, 8) == [Block(0, 8)]
+    assert intersecting_blocks(12, 8) == [Block(0, 8), Block(4, 12)]
+    assert intersecting_blocks(9, 8) == [Block(0, 8), Block(1, 9)]
+
+
+@pytest.mark.parametrize("length", [17, 18, 31, 100, 257])
+def test_blocks_hold_every_token_and_share_half_with_the_next(length):
+    blocks = intersecting_blocks(length, 16)
+    assert all(block.end - block.start == 16 for block in blocks)
+    assert {token for block in blocks for token in range(*block)} == set(range(length))
+    assert all(later.start - earlier.start <= 8 for earlier, later in pairwise(blocks))
+
+
+def test_excerpts_begin_with_words_and_are_spread_evenly():
+    text = "word " * 1000
+    places = excerpts(text, 5, 100)
+    assert places[0][0] == 0
+    assert places[-1][1] == len(text)
+    assert all(text[start:].startswith("word") for start, _ in places)
+    assert {later[0] - earlier[0] for earlier, later in pairwise(places)} <= set(range(1215, 1236))
+    assert excerpts("x" * 1000, 2, 100) == [(0, 100), (900, 1000)]
+
+
+def test_batches_hold_rows_of_similar_length():
+    lengths = [3, 50, 4, 48, 1]
+    batches = list(batches_by_length(lengths, 100))
+    assert sorted(place for batch in batches for place in batch) == [0, 1, 2, 3, 4]
+    assert batches == [[4, 0, 2], [3, 1]]
+    assert list(batches_by_length([200], 100)) == [[0]]
+    assert list(batches_by_length([], 100)) == []
+
+
+def test_a_token_in_two_blocks_has_the_mean_of_both():
+    values = [torch.tensor([1.0, 1.0]), torch.tensor([3.0, 5.0])]
+    found = mean_by_token(4, [Block(0, 2), Block(1, 3)], values)
+    assert found[:3].tolist() == [1.0, 2.0, 5.0]
+    assert found[3].isnan()

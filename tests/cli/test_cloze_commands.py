@@ -15,10 +15,11 @@ tokenizer: {vocab_size: 280, spoken: true}
 block_length: 14
 validation_blocks: 8
 models:
-  electric: {kind: electric, hidden_size: 16, num_layers: 1, num_heads: 2, noise_size: 1, training: &t TRAINING}
+  electric:
+    {kind: electric, hidden_size: 16, num_layers: 1, num_heads: 2, noise_size: 1, start: unigram, training: &t TRAINING}
   electra: {kind: electra, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
   electra-tt: {kind: electra-tt, hidden_size: 16, num_layers: 1, num_heads: 2, architecture: bert, training: *t}
-  two-tower: {kind: two-tower, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+  two-tower: {kind: two-tower, hidden_size: 16, num_layers: 1, num_heads: 2, start: unigram, training: *t}
   masked-lm: {kind: masked-lm, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
 """
 TRAINING = "{learning_rate: 1.0e-3, max_steps: 4, batch_size: 4, evaluate_every: 2, checkpoint_every: 2}"

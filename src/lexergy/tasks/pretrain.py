@@ -159,8 +159,9 @@ class _Pretraining:
 
     def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
         shape = recipe.shape(len(self.tokenizer), self.recipe.block_length + ENDS)
+        start_law = self._unigram_law() if recipe.start == "unigram" else None
         if recipe.kind == "two-tower":
-            return TwoTowerModel.from_shape(shape, seed)
+            return TwoTowerModel.from_shape(shape, seed, start_law=start_law)
         if recipe.kind == "masked-lm":
             return build_masked_lm(
                 shape.vocab_size,
@@ -173,15 +174,21 @@ class _Pretraining:
                 mask_token=self.tokenizer.mask_token_id,
                 feed_forward_size=shape.feed_forward_size,
             )
-        share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
-        model = ElectricModel.from_shape(shape, seed, noise_share=None if recipe.kind == "electric" else share)
-        noise = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
-        return NoisePair(
-            model,
-            noise.from_shape(
-                shape.scaled(recipe.noise_scale), stage_seed(seed, "noise"), embedding_size=shape.hidden_size
-            ),
+        noise_kind = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
+        noise = noise_kind.from_shape(
+            shape.scaled(recipe.noise_scale),
+            stage_seed(seed, "noise"),
+            embedding_size=shape.hidden_size,
+            start_law=start_law,
         )
+        if recipe.kind == "electric":
+            return NoisePair(ElectricModel.from_shape(shape, seed, start_law=start_law), noise)
+        share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
+        return NoisePair(ElectricModel.from_shape(shape, seed, noise_share=share), noise)
+
+    def _unigram_law(self) -> Tensor:  # (V,)
+        """log-frequencies of the tokens, each counted once more."""
+        return (torch.bincount(self.tokens["train"], minlength=len(self.tokenizer)) + 1.0).log().log_softmax(0)
 
     def _objective(self, recipe: ClozeModelRecipe) -> Objective:
         train_tokens, validation = self.tokens["train"], self.tokens["validation"]

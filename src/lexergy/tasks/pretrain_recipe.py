@@ -40,20 +40,22 @@ class ClozeModelRecipe(ShapeRecipe):
     """One model to train.
 
     `noise_size` is the width of the noise as a share of the model's: 1/4 for two towers, 1/3 for ELECTRA's masked LM.
+    `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
     """
 
     kind: Literal["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
     architecture: Literal["eurobert", "bert"] = "eurobert"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     noise_size: Share | None = None
+    start: Literal["uniform", "unigram"] = "uniform"
     training: TrainingConfig
 
     @model_validator(mode="after")
     def _only_pairs_have_noise(self) -> Self:
         if self.noise_size is not None and not self.has_noise:
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
-        if self.kind == "masked-lm" and self.architecture == "bert":
-            raise ValueError("`architecture` is bert; expected eurobert for a masked-lm")
+        if self.kind == "masked-lm" and (self.architecture, self.start) != ("eurobert", "uniform"):
+            raise ValueError("a masked-lm is a eurobert that starts uniform; leave `architecture` and `start` out")
         return self
 
     @property

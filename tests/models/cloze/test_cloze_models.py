@@ -59,6 +59,18 @@ def test_electric_starts_near_the_uniform_law(shape, tokens):
     assert model.log_partition(tokens[0], 3) == pytest.approx(0, abs=0.3)
 
 
+def test_models_start_near_a_law_of_tokens(shape, tokens):
+    law = torch.randn(VOCAB, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    electric = ElectricModel.from_shape(shape, seed=1, start_law=law).eval()
+    towers = TwoTowerModel.from_shape(shape, seed=1, start_law=law).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(-electric(tokens).energies, law[tokens], atol=0.4, rtol=0)
+        torch.testing.assert_close(
+            towers(tokens).logits.log_softmax(-1), law.expand(3, LENGTH - 2, -1), atol=0.6, rtol=0
+        )
+    assert electric.log_partition(tokens[0], 3) == pytest.approx(0, abs=0.3)
+
+
 def test_log_partition_is_the_sum_over_replacements(shape, tokens):
     model = ElectricModel.from_shape(shape, seed=1).eval()
     total = 0.0
@@ -82,7 +94,8 @@ def test_weights_depend_on_the_seed_alone(shape):
 def test_saved_and_loaded_models_are_the_same(shape, tokens, kind, tmp_path):
     model = kind.from_shape(shape, seed=1).eval()
     if kind is ElectricModel:
-        torch.nn.init.normal_(model.energy.bias)  # not what it starts as
+        model = kind.from_shape(shape, seed=1, start_law=torch.arange(VOCAB).float().log_softmax(0)).eval()
+        torch.nn.init.constant_(model.energy.bias, 0.7)  # not what it starts as
     model.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("*.bin"))
     for loaded in (kind.from_pretrained(tmp_path), AutoModel.from_pretrained(tmp_path)):

@@ -18,13 +18,15 @@ ROWS_AT_ONCE = 256
 class ElectricConfig(PreTrainedConfig):
     """The encoder's own configuration.
 
-    `noise_share` is set where the head was trained as ELECTRA's classifier, sigma(E) = P(replaced): its energies are
-    then no cloze law of their own, and are read together with those of the generator (`core.cloze_nce`).
+    `token_bias`: the energy has a number for each token of the vocabulary too. `noise_share` is set where the head was
+    trained as ELECTRA's classifier, sigma(E) = P(replaced): its energies are then no cloze law of their own, and are
+    read together with those of the generator (`core.cloze_nce`).
     """
 
     model_type = "lexergy_electric"
 
     encoder: dict | None = None
+    token_bias: bool = False
     noise_share: float | None = None
 
 
@@ -38,7 +40,8 @@ class ElectricModel(PreTrainedModel):
     """E(x)_t = w . h(x)_t + b on the states of a bidirectional transformer (Sec. 2.1, Clark et al. 2020).
 
     p^(x_t | x_\\t) = exp(-E(x)_t), which training brings close to the normalised law (Z = 1). The bias, which the
-    paper does not print, starts at log V: exp(-E) then starts near the uniform law, so near Z = 1.
+    paper does not print, starts at log V: exp(-E) then starts near the uniform law, so near Z = 1. With a
+    `start_law`, which small models learn sooner from, b is a number for each token and exp(-E) starts near that law.
 
     A sequence has one token of context at each end (end-of-text, or whatever the text was cut from); the energies of
     these two are not trained.
@@ -51,17 +54,33 @@ class ElectricModel(PreTrainedModel):
         super().__init__(config)
         self.encoder = make_body(config.encoder)
         self.energy = nn.Linear(self.encoder.config.hidden_size, 1)
+        self.token_bias = nn.Embedding(self.vocab_size, 1) if config.token_bias else None
         self.post_init()
 
     @classmethod
-    def from_shape(cls, shape: BodyShape, seed: int, *, noise_share: float | None = None) -> Self:
+    def from_shape(
+        cls,
+        shape: BodyShape,
+        seed: int,
+        *,
+        noise_share: float | None = None,
+        start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
+    ) -> Self:
         """An untrained model whose weights depend on the seed alone."""
+        encoder = body_config(shape, causal=False)
         with initialised_from(seed):
-            return cls(ElectricConfig(encoder=body_config(shape, causal=False), noise_share=noise_share))
+            model = cls(ElectricConfig(encoder=encoder, token_bias=start_law is not None, noise_share=noise_share))
+        if start_law is not None and model.token_bias is not None:
+            with torch.no_grad():
+                model.token_bias.weight.copy_(-start_law[:, None])
+        return model
 
     def forward(self, input_ids: Tensor, **kwargs: Any) -> ElectricOutput:  # (B, L)
         states = self.encoder(input_ids=input_ids).last_hidden_state  # (B, L, D)
-        return ElectricOutput(energies=self.energy(states).squeeze(-1), last_hidden_state=states)
+        energies = self.energy(states).squeeze(-1)  # (B, L)
+        if self.token_bias is not None:
+            energies = energies + self.token_bias(input_ids).squeeze(-1)
+        return ElectricOutput(energies=energies, last_hidden_state=states)
 
     @torch.no_grad()
     def log_partition(self, tokens: Tensor, position: int) -> float:  # (L,)
@@ -86,5 +105,5 @@ class ElectricModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "energy", None):
-            is_classifier = self.config.noise_share is not None
-            initialization.constant_(module.bias, 0.0 if is_classifier else math.log(self.vocab_size))
+            is_law = self.config.noise_share is None and not self.config.token_bias
+            initialization.constant_(module.bias, math.log(self.vocab_size) if is_law else 0.0)

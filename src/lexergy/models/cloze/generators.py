@@ -58,11 +58,25 @@ class Generator(PreTrainedModel):
         self.post_init()
 
     @classmethod
-    def from_shape(cls, shape: BodyShape, seed: int, *, embedding_size: int | None = None) -> Self:
-        """An untrained model; its embeddings are as wide as it is unless told otherwise."""
+    def from_shape(
+        cls,
+        shape: BodyShape,
+        seed: int,
+        *,
+        embedding_size: int | None = None,
+        start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
+    ) -> Self:
+        """An untrained model; its embeddings are as wide as it is unless told otherwise.
+
+        Its softmax starts near the uniform law, or near `start_law`.
+        """
         body = body_config(shape, causal=cls.is_causal)
         with initialised_from(seed):
-            return cls(cls.config_class(body=body, embedding_size=embedding_size or shape.hidden_size))
+            model = cls(cls.config_class(body=body, embedding_size=embedding_size or shape.hidden_size))
+        if start_law is not None:
+            with torch.no_grad():
+                model.bias.copy_(start_law)
+        return model
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.embeddings

@@ -81,7 +81,10 @@ def minicons_scorers(masked: Any, masked_tokenizer: Any, causal: Any, causal_tok
         return values.sum(0).item()
 
     return {
-        "masked-LM PLL, minicons": lambda texts: pll.sequence_score(list(texts), reduction=add_up),
+        # Its own call of the tokenizer is one that transformers 5 no longer has.
+        "masked-LM PLL, minicons": lambda texts: pll.sequence_score(
+            masked_tokenizer(list(texts), padding=True), reduction=add_up
+        ),
         "causal LM, minicons": lambda texts: likelihood.sequence_score(list(texts), reduction=add_up, bos_token=True),
     }
 

@@ -142,8 +142,9 @@ def test_random_choices_do_not_depend_on_the_batch(classifier, noise_kind, mask_
 
 
 def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
-    """Text in which each token follows from its neighbours: the noise and the classifier learn it, and Z goes to 1."""
-    stream = torch.arange(4000) % 7
+    """Text of independent tokens: the noise and exp(-E) both come to be their law, so that Z is 1."""
+    law = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    stream = torch.multinomial(law, 4000, replacement=True, generator=torch.Generator().manual_seed(0))
     objective = NoiseDetection(stream, stream[:200], BLOCK, classifier="electric", validation_blocks=16)
     config = TrainingConfig(
         learning_rate=3e-3, max_steps=60, batch_size=16, warmup_steps=5, schedule="linear", evaluate_every=20
@@ -153,6 +154,8 @@ def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
     assert result.best_step == 60
     first, last = result.history[0].validation, result.history[-1].validation
     assert "loss" not in last
-    assert last["noise_loss"] < first["noise_loss"] - 0.5
-    assert last["classifier_loss"] < math.log(2) * 0.75  # the entropy of 2 in 8 is .56: the noise itself gets good
+    assert first["noise_loss"] > 2.3
+    assert last["noise_loss"] < 1.5  # the entropy of the law is 1.28
+    assert last["classifier_loss"] < 0.65  # that of 2 in 8 is .56, and no better can be done
     assert abs(last["log_z"]) < 0.3
+    assert all(abs(pair.model.log_partition(stream[:10], position)) < 0.4 for position in (2, 5, 8))

@@ -207,14 +207,15 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         start = next((token for token in candidates if token is not None), None)
     if start is None:
         raise LexergyError(f"the LM {lm.source} has no token to start a text with; give a `start_token`.")
-    plain = lm if lm.start_token is None else CausalLM(lm.model, lm.tokenizer, forbidden_tokens=lm.forbidden_tokens)
     return Scorer(
         "log-likelihood",
         lm.tokenizer,
-        lambda rows: plain.token_log_prob(rows, prefix_length=1),
+        lambda rows: _softmax_scores(
+            lambda chunk: lm.forbid_(lm.model(chunk).logits[:, :-1]), rows, rows[:, 1:], lm.vocab_size, lm.device
+        ),
         start=start,
         end=None,
-        max_length=plain.max_length,
+        max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
     )
 
 
@@ -242,12 +243,23 @@ def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 
 def _two_tower_log_prob(model: TwoTowerModel, rows: Tensor) -> Tensor:  # (B, n + 2) -> (B, n)
-    at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * model.config.body["vocab_size"]))
+    vocab_size = model.config.body["vocab_size"]
+    return _softmax_scores(lambda chunk: model(chunk).logits, rows, rows[:, 1:-1], vocab_size, device_of(model))
+
+
+def _softmax_scores(
+    logits_of: Callable[[Tensor], Tensor],  # rows (R, L) -> (R, n, V)
+    rows: Tensor,  # (B, L)
+    targets: Tensor,  # (B, n)
+    vocab_size: int,
+    device: torch.device,
+) -> Tensor:  # (B, n) on the CPU
+    """log-probabilities of the targets, so many rows at a time that the logits fit into memory."""
+    at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * vocab_size))
     parts = []
-    for chunk in rows.split(at_once):
-        logits = model(chunk.to(device_of(model))).logits.cpu()
-        picked = logits.gather(-1, chunk[:, 1:-1, None]).squeeze(-1)
-        parts.append(picked - logits.logsumexp(-1))
+    for chunk, target in zip(rows.to(device).split(at_once), targets.to(device).split(at_once), strict=True):
+        logits = logits_of(chunk)
+        parts.append((logits.gather(-1, target.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)).cpu())
     return torch.cat(parts)
 
 

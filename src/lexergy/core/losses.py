@@ -44,13 +44,18 @@ def ranking_loss(energy_data: Tensor, energy_noise: Tensor, margin: float = 1.0)
 
 
 def precision_at_1(energy_data: Tensor, energy_noise: Tensor) -> float:  # (N,), (N, K)
-    """How often people's text has the lowest energy among its negatives (P@1, App. C, "Real or fake").
+    """How often people's text has the lowest energy among its negatives (P@1, App. C, "Real or fake")."""
+    return float(first_places(energy_data, energy_noise).mean())
+
+
+def first_places(energy_data: Tensor, energy_noise: Tensor) -> Tensor:  # (N,), (N, K) -> (N,)
+    """Whether each of people's texts has the lowest energy among its negatives: 1 or 0.
 
     Texts that share the lowest energy are drawn by lot: a constant energy scores 1 / (1 + K), which is chance.
     """
     data = energy_data.detach().unsqueeze(-1)  # (N, 1)
     first = (data <= energy_noise).all(-1).double()
-    return float((first / (1 + (data == energy_noise).sum(-1))).mean())
+    return first / (1 + (data == energy_noise).sum(-1))
 
 
 @dataclass(frozen=True)

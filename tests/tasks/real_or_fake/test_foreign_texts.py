@@ -27,14 +27,17 @@ def laboratory(tmp_path_factory):
     tokenizer = train_tokenizer(texts, 400, stranger)
     build_causal_lm(len(tokenizer), 16, 1, 2, 64, seed=0).save_pretrained(stranger)
     path = folder / "toy.yaml"
-    path.write_text(yaml.safe_dump(recipe | {"found_generators": {"stranger": {"source": str(stranger)}}}))
+    path.write_text(
+        yaml.safe_dump(recipe | {"found_generators": {"stranger": {"source": str(stranger), "windows": 20}}})
+    )
     with open_laboratory(load_laboratory_recipe(path), folder / "toy", progress=False) as laboratory:
         yield laboratory
 
 
 def test_twins_are_windows_of_the_energies_tokens(laboratory):
     texts = laboratory.texts(WANTED, "test")
-    assert len(texts.people) > 0
+    assert 0 < len(texts.people) <= 20
+    assert texts.machine.shape[1] == 1
     assert texts.people.shape[1] == texts.machine.shape[2] == 16 - SLACK
     tokenizer = laboratory.tokenizer
     written = tokenizer.batch_decode(texts.machine[:, 0].tolist())

@@ -75,7 +75,7 @@ def read_documents(stage: Stage) -> Documents:
 
 
 def _stretches(laboratory: Laboratory, wanted: DocumentSet, split: Split) -> Windows:
-    context = laboratory.corpus_context(wanted.corpus, laboratory.windows_stage(wanted.corpus).folder)
+    context = laboratory.corpus_context(wanted.corpus)
     documents = getattr(context.splits, split)
     return make_windows(
         context.encode(documents),

@@ -32,11 +32,11 @@ from lexergy.models.tokenizer import train_tokenizer
 from lexergy.progress import progress_bar
 from lexergy.tasks.base_models import build_windows, seeded, train_lm, training_facts, without_special_tokens
 from lexergy.tasks.columns import from_column, to_column
-from lexergy.tasks.context import TOKENIZER_FOLDER
+from lexergy.tasks.context import TOKENIZER_FOLDER, RunContext
 from lexergy.tasks.energies import make_energy, make_objective
 from lexergy.tasks.fingerprint import fingerprint
 from lexergy.tasks.processes import is_main_process
-from lexergy.tasks.real_or_fake.context import CorpusContext
+from lexergy.tasks.real_or_fake.context import CorpusContext, CorpusTexts
 from lexergy.tasks.real_or_fake.foreign_texts import write_foreign_twins
 from lexergy.tasks.real_or_fake.recipe import GeneratorRecipe, LaboratoryRecipe
 from lexergy.tasks.real_or_fake.scores import Scores, best_stump
@@ -74,6 +74,7 @@ class Laboratory:
         self.runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
         self._plain = recipe.plain()
         self._texts: dict[tuple[str, str], Texts] = {}
+        self._corpus_texts: dict[str, CorpusTexts] = {}
 
     @property
     def making_seconds(self) -> float:
@@ -163,7 +164,7 @@ class Laboratory:
         config = {"tokenizer": self._plain["tokenizer"], "corpora": [self._corpus(name) for name in wanted.corpora]}
 
         def build(folder: Path, seed: int) -> dict[str, Any]:
-            contexts = [self.corpus_context(name, folder) for name in wanted.corpora]
+            contexts = [self.corpus_context(name) for name in wanted.corpora]
             texts = [document.text for context in contexts for document in context.splits.train]
             return {"vocab_size": len(train_tokenizer(texts, wanted.vocab_size, folder / TOKENIZER_FOLDER))}
 
@@ -175,7 +176,7 @@ class Laboratory:
             f"windows/{corpus}",
             config,
             [self.tokenizer_stage()],
-            lambda folder, seed: build_windows(self.corpus_context(corpus, folder), folder),
+            lambda folder, seed: build_windows(self.corpus_context(corpus), folder),
         )
 
     def generator_stage(self, name: str, corpus: str, side: Side, split: Split) -> Stage:
@@ -186,7 +187,7 @@ class Laboratory:
             raise LexergyError(f"no generator `{name}`; expected one of {', '.join(known)}.")
         recipe = self.recipe.generators[name]
         use = "test" if split == "test" else "train"
-        context = self.corpus_context(corpus, self.windows_stage(corpus).folder, recipe, DIRECTIONS[side])
+        context = self.corpus_context(corpus, recipe, DIRECTIONS[side])
         return self.runner.run(
             f"generators/{corpus}--{name}--{DIRECTIONS[side].replace('_', '-')}--{use}",
             {"corpus": self._corpus(corpus), "model": self._plain["generators"][name], "direction": DIRECTIONS[side]},
@@ -224,6 +225,7 @@ class Laboratory:
                 "contexts": contexts,
                 "sides": wanted.sides,
                 "decoding": self._plain["negatives"],
+                "found": self._plain["found_generators"].get(wanted.generator),
             },
             list(generators.values()),
             lambda folder, seed: self._write_texts(wanted, contexts, split, windows, generators, folder, seed),
@@ -249,7 +251,7 @@ class Laboratory:
         origin = self.generator_stage(self.recipe.start_from, corpus, "prefix", "train")
 
         def build(folder: Path, seed: int) -> dict[str, Any]:
-            context = self.corpus_context(corpus, self.windows_stage(corpus).folder, lm_folder=origin.folder)
+            context = self.corpus_context(corpus, lm_folder=origin.folder)
             energy = make_energy(context, recipe, seed)
             as_energy(energy, context.lm)
             objective = make_objective(recipe.objective, *(data(split) for split in LEARNING_SPLITS))
@@ -274,28 +276,31 @@ class Laboratory:
     ) -> dict[str, Any]:
         """Write every shard that is not there yet; a window's twins depend on its number alone."""
         write: Callable[..., pa.Table]
-        if wanted.generator in self.recipe.found_generators:
+        people, decoding = Windows.load(windows.folder / f"{split}.parquet"), self.recipe.negatives
+        found = self.recipe.found_generators.get(wanted.generator)
+        if found is None:
+            write = partial(write_twins, {side: load_writer(stage.folder, side) for side, stage in generators.items()})
+        else:
             writer = CausalLM.from_pretrained(generators["prefix"].folder)
             write = partial(write_foreign_twins, writer, self.tokenizer)
-        else:
-            write = partial(write_twins, {side: load_writer(stage.folder, side) for side, stage in generators.items()})
-        people = Windows.load(windows.folder / f"{split}.parquet")
+            decoding = decoding.model_copy(update={"per_prefix": 1})
+            if found.windows is not None and found.windows < len(people):
+                people = people.sample(found.windows, seed)
         store = _store(folder, read_json(folder / PARTIAL)["key"])
-        per_shard = max(1, TWINS_PER_SHARD // self.recipe.negatives.per_prefix)
+        per_shard = max(1, TWINS_PER_SHARD // decoding.per_prefix)
         num_shards = -(-len(people) // per_shard)
         missing = store.missing(num_shards)
         with progress_bar("texts", num_shards, self.progress, completed=num_shards - len(missing)) as bar:
             for shard in missing:
                 ids = range(shard * per_shard, min((shard + 1) * per_shard, len(people)))
                 choice = choose(ids, contexts, wanted.sides, seed)
-                store.write(shard, write(people, ids, choice, self.recipe.negatives, seed))
+                store.write(shard, write(people, ids, choice, decoding, seed))
                 bar.advance()
         return {"shards": num_shards, "windows": len(people)}
 
     def corpus_context(
         self,
         corpus: str,
-        windows_folder: Path,
         generator: GeneratorRecipe | None = None,
         direction: Direction = DIRECTIONS["prefix"],
         lm_folder: Path | None = None,
@@ -303,7 +308,13 @@ class Laboratory:
         """What the stages of an ordinary run read, for this corpus."""
         generator = generator or self.recipe.generators[self.recipe.start_from]
         recipe = self.recipe.run_recipe(corpus, generator, direction)
-        return CorpusContext(recipe, self.folder, self.progress, windows_folder, lm_folder)
+
+        def load() -> CorpusTexts:
+            if corpus not in self._corpus_texts:
+                self._corpus_texts[corpus] = CorpusTexts(RunContext(recipe, self.folder, self.progress).splits)
+            return self._corpus_texts[corpus]
+
+        return CorpusContext(recipe, self.folder, self.progress, load, lm_folder)
 
     def _corpus(self, name: str) -> dict[str, Any]:
         if name not in self.recipe.corpora:

@@ -79,9 +79,13 @@ class GeneratorRecipe(CausalShapeRecipe):
 
 
 class FoundGeneratorRecipe(Section):
-    """A finished language model with its own tokenizer, as `smollm2-135m`; it writes left to right."""
+    """A finished language model with its own tokenizer, as `smollm2-135m`; it writes left to right.
+
+    Large ones are slow: it writes one twin of each window, of at most so many `windows` of a split (null: of all).
+    """
 
     source: str
+    windows: PositiveInt | None = None
 
 
 class LaboratoryRecipe(Section):

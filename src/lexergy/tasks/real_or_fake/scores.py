@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from lexergy.core.classification import ClassificationMetrics, classification_metrics
+from lexergy.core.losses import first_places
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,9 @@ class Scores:
 
     @cached_property
     def precisions(self) -> np.ndarray:
-        """Whether people's text has the lowest energy of all (N,); a tie counts as a draw by lot (P@1, App. C)."""
-        people, machine = self.energies[:, :1], self.energies[:, 1:]
-        lowest = (people <= machine).all(1)
-        return lowest / (1 + (people == machine).sum(1))
+        """Whether people's text has the lowest energy of all (N,): P@1 of App. C, window by window."""
+        energies = torch.from_numpy(self.energies)
+        return first_places(energies[:, 0], energies[:, 1:]).numpy()
 
     def metrics(self, seed: int = 0) -> ClassificationMetrics:
         """Accuracy, ranking and calibration, with intervals over documents."""

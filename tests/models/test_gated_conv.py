@@ -93,6 +93,13 @@ def test_samples_follow_the_law(kernel_size):
     assert_sampler_contract(CausalLM(build(kernel_size=kernel_size)), tokens(2, 4), 2, top_k=5)
 
 
+def test_samples_keep_to_their_own_prefixes():
+    lm, prefix = CausalLM(build()), tokens(3, 5)
+    samples = lm.sample(prefix, num_samples=4, max_new_tokens=3, seed=1)
+    rows = torch.cat((prefix[:, None].expand(-1, 4, -1), samples.tokens), -1).flatten(0, 1)
+    torch.testing.assert_close(lm.log_prob(rows, prefix_length=5).view(3, 4), samples.log_prob, atol=1e-5, rtol=1e-5)
+
+
 def test_the_prefix_is_run_once_for_all_its_samples(monkeypatch):
     lm, rows = CausalLM(build()), []
     forward = GatedConvLayer.forward

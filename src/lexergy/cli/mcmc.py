@@ -177,7 +177,8 @@ def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
     if sampling.schedule.cooling:
         return "The target was cooled: these sentences lie around its modes, they are no sample from it."
     found = sentence.mixing
-    numbers = f"split R-hat {found.r_hat:.3f}, effective sample size {found.ess:.0f} of {sentence.energies.numel()}"
+    draws = found.num_chains * found.num_draws
+    numbers = f"split R-hat {found.r_hat:.3f}, effective sample size {found.ess:.0f} of {draws}"
     if found.mixed:
         return f"The chains have mixed: {numbers}."
     if found.r_hat != found.r_hat:

@@ -246,6 +246,7 @@ def test_reproduce_writes_a_study(tiny_recipe, tiny_run, tmp_path, monkeypatch, 
     output = capsys.readouterr()
     assert "stage" not in output.err
     assert "The gap between the bounds closes" in output.out
+    assert "pessimistic" in output.out
     page = (tmp_path / "here" / "figure-2-left.md").read_text()
     command = f"lexergy reproduce figure-2-left --size cpu --seeds 1 --recipe {tiny_recipe} --energy second"
     assert f"`{command}`" in page

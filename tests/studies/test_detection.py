@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import yaml
 
+from lexergy.cli.main import run_command
 from lexergy.errors import LexergyError
 from lexergy.report.study_page import write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.detection import Sample, accuracy, difference, unpaired
 from lexergy.studies.findings import Verdict
-from lexergy.studies.study import Study, load_study, reproduce
+from lexergy.studies.study import RUNS, Study, load_study, reproduce
 from lexergy.tasks.real_or_fake import laboratory as laboratory_module
 from lexergy.tasks.real_or_fake.scores import Scores
 from tasks.real_or_fake.conftest import toy_recipe
@@ -41,8 +42,9 @@ def toy_studies(tmp_path_factory):
         study = load_study(name)
         settings = {key: TOY.get(key, value) for key, value in study.sizes["cpu"].settings.items()}
         study = dataclasses.replace(study, sizes={"cpu": dataclasses.replace(study.sizes["cpu"], settings=settings)})
-        return reproduce(study, recipe=recipe, runs=folder / "runs", progress=False, **options)
+        return reproduce(study, recipe=recipe, runs=folder / RUNS, progress=False, **options)
 
+    carry_out.folder = folder
     return carry_out
 
 
@@ -74,6 +76,16 @@ def test_several_seeds_and_a_single_energy(toy_studies, tmp_path):
     assert "Student's t over 2 seeds" in page
     with pytest.raises(LexergyError, match="the study detect-table-7 compares several; leave it out"):
         toy_studies("detect-table-7", energy="unit")
+
+
+def test_the_command_prints_its_table(toy_studies, monkeypatch, capsys):
+    monkeypatch.chdir(toy_studies.folder)
+    assert run_command(["reproduce", "detect-figure-3", "--recipe", "toy.yaml", "--out", "here"]) == 0
+    output = capsys.readouterr().out
+    assert "Score differences between people's text" in output
+    assert "right to left" in output
+    assert "bilstm-small puts more of the pairs in the right order than linear" in output
+    assert (toy_studies.folder / "here" / "detect-figure-3.md").is_file()
 
 
 def cell(accuracy_of_people: float, accuracy_of_machine: float, num: int = 100) -> Scores:

@@ -2,13 +2,18 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lexergy.cli.render import print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 from lexergy.studies import CATALOGUE
+
+if TYPE_CHECKING:
+    from lexergy.studies.study import Table
+
+TERMINAL_COLUMNS = 8
 
 
 class SizeName(StrEnum):
@@ -59,9 +64,22 @@ def reproduce(
     result = carry_out(load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy)
     options = {"--size": size.value, "--seeds": seeds, "--recipe": recipe, "--energy": energy}
     files = write_study(result, out, command_line(name, options))
-    print_lines(result.study.title)
+    _print_table(result.study.title, result.conclusion.tables[0])
     print_paragraphs(*(f"{finding.verdict}: {describe(finding)}" for finding in result.conclusion.findings))
     print_lines(f"Page: {files.page}", f"Picture: {files.picture}", *(f"Table: {path}" for path in files.tables))
+
+
+def _print_table(title: str, table: "Table") -> None:
+    """The study's first table without the ends of its intervals, where it then fits a terminal."""
+    from lexergy.report.study_page import cell_text
+
+    shown = [place for place, column in enumerate(table.columns) if column not in ("low", "high")]
+    if len(shown) > TERMINAL_COLUMNS:
+        print_lines(title)
+        return
+    rows = [[cell_text(row[place]) for place in shown] for row in table.rows]
+    are_text = [at for at, place in enumerate(shown) if any(isinstance(row[place], str) for row in table.rows)]
+    print_table(title, [table.columns[place] for place in shown], rows, text_columns=are_text)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ def study_markdown(result: StudyResult, files: StudyFiles, command: str) -> str:
 def table_markdown(table: Table) -> str:
     text_columns = {place for row in table.rows for place, cell in enumerate(row) if isinstance(cell, str) and cell}
     rule = ["---" if place in text_columns else "---:" for place in range(len(table.columns))]
-    rows = [table.columns, rule, *([_cell(cell) for cell in row] for row in table.rows)]
+    rows = [table.columns, rule, *([cell_text(cell) for cell in row] for row in table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -119,7 +119,8 @@ def _interval_kind(result: StudyResult) -> str:
     return f"Student's t over {len(result.seeds)} seeds"
 
 
-def _cell(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
+    """A cell of a table for people, on one line."""
     if cell is None:
         return ""
     if isinstance(cell, float):

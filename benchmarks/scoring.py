@@ -62,7 +62,15 @@ def causal_model() -> tuple[GPT2LMHeadModel, Any]:
     tokenizer.bos_token = tokenizer.eos_token
     with initialised_from(0):
         model = GPT2LMHeadModel(
-            GPT2Config(vocab_size=8192, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=MAX_LENGTH)
+            GPT2Config(
+                vocab_size=8192,
+                n_embd=WIDTH,
+                n_layer=LAYERS,
+                n_head=HEADS,
+                n_positions=MAX_LENGTH,
+                bos_token_id=0,
+                eos_token_id=0,
+            )
         )
     return model.eval(), tokenizer
 

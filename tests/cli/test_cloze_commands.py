@@ -126,7 +126,8 @@ def test_rescoring(models, lists, folder, capsys):
     assert without_model["systems"] == result["systems"][:2]
     table = output_of([*arguments, "--lambda", "0.5"], capsys).out
     assert "1-best" in table
-    assert "to 1-best" in table
+    assert "against the 1-best" in " ".join(table.split())
+    assert "against the first model" in " ".join(table.split())
 
 
 def test_explaining(models, folder, capsys):

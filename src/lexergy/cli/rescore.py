@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.options import Json, Seed, positive
-from lexergy.cli.render import print_json, print_lines, print_table, to_plain
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table, to_plain
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
@@ -86,25 +86,23 @@ def _print(result: "RescoreResult") -> None:
             "" if system.weight is None else f"{system.weight:g}",
             _value(system.dev),
             _value(system.test),
-            _comparison(system.against_first_pass),
-            _comparison(system.against_first_model),
             system.passes,
             "" if system.hypotheses_per_second is None else f"{system.hypotheses_per_second:.0f}",
         )
         for system in result.systems
     ]
-    columns = ("", "lambda", "dev", "test", "to 1-best", "to first model", "passes", "hyp./s")
     title = f"{result.metric} of {result.num_utterances} utterances, {result.num_hypotheses} hypotheses"
-    shown = [place for place in range(len(columns)) if place == 0 or any(row[place] for row in rows)]
-    print_table(title, [columns[place] for place in shown], [[row[place] for place in shown] for row in rows])
+    print_table(title, ("", "lambda", "dev", "test", "passes", "hyp./s"), rows)
+    for system in result.systems:
+        _print_comparison(f"{system.name} against the 1-best", system.against_first_pass)
+        _print_comparison(f"{system.name} against the first model", system.against_first_model)
 
 
 def _value(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _comparison(comparison: "Comparison | None") -> str:
-    if comparison is None:
-        return ""
-    difference, low, high, p_value = comparison
-    return f"{difference:+.2f} [{low:+.2f}, {high:+.2f}] p {p_value:.3f}"
+def _print_comparison(what: str, comparison: "Comparison | None") -> None:
+    if comparison is not None:
+        difference, low, high, p_value = comparison
+        print_paragraphs(f"{what}: {difference:+.2f} on test, 95 % [{low:+.2f}, {high:+.2f}], p {p_value:.3f}")

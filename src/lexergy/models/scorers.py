@@ -54,7 +54,8 @@ class Scorer:
     causal LM. `passes` is the number of passes through the transformer that it takes. A text stands between the model's
     start and end tokens, which are read but not scored.
 
-    Rows of one batch have the same length, so that nothing is padded and batching changes no score. A text longer than
+    Rows of one batch have the same length, so that nothing is padded and batching changes no score; only behind a text
+    that is read left to right, and so without an end token, padding is not seen and does no harm. A text longer than
     the model reads at once is read in pieces, each with a token of context at its ends; each token is scored once.
     """
 
@@ -74,6 +75,7 @@ class Scorer:
         self.passes = passes
         self._token_scores = token_scores
         self._start, self._end = start, [] if end is None else [end]
+        self._reads_left_to_right = end is None
         self._longest = None if max_length is None else max_length - 1 - len(self._end)
 
     @torch.inference_mode()
@@ -90,10 +92,12 @@ class Scorer:
         )
         rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
         scores: list[list[float]] = [[] for _ in rows]
-        for batch in _batches([len(row.tokens) for row in rows]):
-            tokens = torch.tensor([rows[index].tokens for index in batch])  # (B, L)
-            for index, values in zip(batch, self._token_scores(tokens).double().tolist(), strict=True):
-                scores[index] = values
+        for batch in _batches([len(row.tokens) for row in rows], mixed=self._reads_left_to_right):
+            lengths = [len(rows[index].tokens) for index in batch]
+            padded = [rows[index].tokens + [self._start] * (max(lengths) - len(rows[index].tokens)) for index in batch]
+            found = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
+            for index, length, values in zip(batch, lengths, found, strict=True):
+                scores[index] = values[: length - 1 - len(self._end)]
         parts: list[list[list[float]]] = [[] for _ in texts]
         for row, values in zip(rows, scores, strict=True):
             parts[row.text].append(values)
@@ -110,14 +114,17 @@ class Scorer:
             yield sequence[first : min(first + size, len(ids)) + 1 + len(self._end)]
 
 
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Indices of rows of one length, so many at a time that the batch has a bounded number of tokens."""
-    by_length: dict[int, list[int]] = {}
-    for index, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(index)
-    for length, indices in sorted(by_length.items()):
-        rows = max(1, TOKENS_AT_ONCE // length)
-        yield from (indices[start : start + rows] for start in range(0, len(indices), rows))
+def _batches(lengths: list[int], *, mixed: bool) -> Iterator[list[int]]:
+    """Indices of rows, shortest first, a bounded number of tokens at a time; of one length unless `mixed`."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        same = mixed or not batch or lengths[index] == lengths[batch[0]]
+        if batch and not (same and (len(batch) + 1) * lengths[index] <= TOKENS_AT_ONCE):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch
 
 
 def load_scorer(source: str | Path) -> Scorer:

@@ -160,16 +160,13 @@ def bag_of_words_scores(laboratory: Laboratory, wanted: DocumentSet) -> Scores:
     train, test = (documents_stage(laboratory, wanted, split) for split in ("train", "test"))
 
     def score(seed: int) -> pa.Table:
-        # Imported here: a second of start-up that nothing else needs.
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
+        # Imported here: scikit-learn takes a second of start-up that nothing else needs.
+        from lexergy.tasks.detection.baselines import tf_idf_energies
 
         learnt, asked = (_texts(laboratory.tokenizer, read_documents(stage)) for stage in (train, test))
-        vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
-        is_machine = np.arange(len(learnt)) >= len(learnt) // 2
-        regression = LogisticRegression(C=10.0, max_iter=1000).fit(vectorizer.fit_transform(learnt), is_machine)
-        logits = regression.decision_function(vectorizer.transform(asked))
-        return pa.table({"energy": to_column(logits.reshape(2, -1).T)})
+        is_machine = [row >= len(learnt) // 2 for row in range(len(learnt))]
+        energies = tf_idf_energies(learnt, is_machine, asked)
+        return pa.table({"energy": to_column(energies.view(2, -1).T.numpy())})
 
     table = laboratory.measured("bag_of_words", wanted.name, {}, [train, test], score)
     return Scores(from_column(table.column("energy")), tuple(read_documents(test).sources))

@@ -17,7 +17,7 @@ LETTERS = 5  # in a stretch worth mentioning
 SHOWN = 5  # likeliest tokens, as in the paper
 EXAMPLES = 3
 CONTEXT_SHOWN = 200  # characters
-NUM_BINS = 24
+NUM_BINS = 12
 REPEATED, BEFORE = "repeated", "before"
 
 
@@ -153,7 +153,8 @@ def _examples(one: Evidence) -> Table:
 
 
 def _marked(text: str, word: str) -> str:
-    return f"**{text.strip()}**" if text == word else text.strip()
+    shown = text.strip() or "(blank)"
+    return f"**{shown}**" if text == word else shown
 
 
 def _panel(changes: dict[str, np.ndarray]) -> Panel:

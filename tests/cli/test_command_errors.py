@@ -50,7 +50,7 @@ PROMPT = ["--prompt", "our union"]
         (["perplexity", "RUN", "--seed", 3], ["`--seed` was given without `--samples`"]),
         (["generate", "RUN"], ["--prompt", "lexergy generate --help"]),
         (["generate", "RUN", *PROMPT, "--top-k", "ten"], ["--top-k", "integer"]),
-        (["reproduce", "table-9"], ["no study `table-9`", "expected one of table-1, figure-1"]),
+        (["reproduce", "table-9"], ["no study `table-9`", "expected one of table-1, table-1-deep"]),
         (["reproduce", "figure-1", "--size", "huge"], ["--size", "huge", "paper"]),
         (["reproduce", "figure-1", "--seeds", "0"], ["`--seeds` is 0", "`0,` is the seed 0"]),
         (["reproduce", "figure-1", "--seeds", "1,x"], ["`--seeds` is 1,x", "as in 0,1,2"]),

@@ -67,7 +67,8 @@ def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
         assert not finding.estimate.high < finding.estimate.value
     for module_function in ("train_lm", "train", "pair_energies", "write_twins"):
         monkeypatch.setattr(laboratory_module, module_function, refuse)
-    assert toy_studies(name).conclusion == result.conclusion
+    # As text: an interval of a single document has NaN ends, which equal nothing.
+    assert repr(toy_studies(name).conclusion) == repr(result.conclusion)
 
 
 def test_several_seeds_and_a_single_energy(toy_studies, tmp_path):

@@ -33,7 +33,8 @@ app = typer.Typer(
     name="lexergy",
     help=(
         "Energy-based models for text: train an energy on a frozen language model's residual, "
-        "measure honestly what it adds, write better text.\n\n"
+        "measure honestly what it adds, write better text; tell machine text from people's, score and re-rank "
+        "sentences, sample from masked language models.\n\n"
         "Start here:\n\n\b\n  lexergy quickstart\n  lexergy generate runs/quickstart --prompt 'Our economy'"
     ),
     rich_markup_mode=None,

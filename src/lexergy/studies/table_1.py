@@ -178,11 +178,11 @@ def _our_table(rows: Sequence[Row], layers: int) -> Table:
         "ESS",
         "k-hat",
         "paper's row",
-        "parameters",
+        "its parameters",
         "paper, CC-News test",
-        "gain (%)",
+        "its gain (%)",
         "paper, Book Corpus test",
-        "gain (%)",
+        "its gain there (%)",
     )
     base = float(np.mean(rows[0].upper))
     return Table("perplexity", columns, [_our_cells(row, base) + _paper_cells(row, layers) for row in rows])

@@ -40,9 +40,9 @@ class GatedConvMemory:
         zeros = like.new_zeros(like.shape[0], config.kernel_size - 1, config.hidden_size)
         return cls([zeros] * config.num_hidden_layers)
 
-    def repeat(self, times: int) -> None:
-        """Each row `times` over."""
-        self.inputs = [inputs.repeat_interleave(times, 0) for inputs in self.inputs]
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Each row so often, as transformers' own caches do it."""
+        self.inputs = [inputs.repeat_interleave(repeats, 0) for inputs in self.inputs]
 
 
 @dataclass

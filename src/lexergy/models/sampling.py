@@ -10,7 +10,6 @@ from transformers import PreTrainedModel
 from lexergy.core.decoding import Decoding, draw
 from lexergy.core.random import uniforms
 from lexergy.core.vocabulary import VocabularySummary, summarise
-from lexergy.models.gated_conv import GatedConvForCausalLM
 from lexergy.models.state_features import StateFeatures, pool_statistics, token_statistics
 
 if TYPE_CHECKING:
@@ -31,14 +30,13 @@ class RepeatedPrefix:
 
     def __init__(self, model: PreTrainedModel, prefix: Tensor, num_samples: int) -> None:
         self.model = model
-        if isinstance(model, GatedConvForCausalLM):  # a memory of a few tokens, repeated rather than computed again
-            memory = model(input_ids=prefix, use_cache=True, logits_to_keep=1).cache_params
-            memory.repeat(num_samples)
-            self._past = {"cache_params": memory}
-            return
-        output = model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
+        output = model.base_model(input_ids=prefix, use_cache=True)
         # Recurrent models call their memory `cache_params`.
         name = "cache_params" if "cache_params" in output else "past_key_values"
+        if hasattr(output[name], "batch_repeat_interleave"):
+            output[name].batch_repeat_interleave(num_samples)
+        else:
+            output = model.base_model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
         self._past = {name: output[name]}
 
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:

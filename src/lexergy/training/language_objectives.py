@@ -31,6 +31,8 @@ class LanguageModelling:
     `validation_blocks` blocks, spread evenly (None: all), `evaluation_rows` of them at a time.
     """
 
+    num_shared = 1  # tokens that a block shares with its neighbour
+
     def __init__(
         self,
         train_tokens: Tensor,
@@ -40,8 +42,9 @@ class LanguageModelling:
         validation_blocks: int | None = None,
         evaluation_rows: int = EVALUATION_ROWS,
     ) -> None:
-        self.train = stream_blocks(train_tokens, block_length + 1, block_length, "train_tokens")
-        validation = stream_blocks(validation_tokens, block_length + 1, block_length, "validation_tokens")
+        size = block_length + self.num_shared
+        self.train = stream_blocks(train_tokens, size, block_length, "train_tokens")
+        validation = stream_blocks(validation_tokens, size, block_length, "validation_tokens")
         self.validation = spread(validation, validation_blocks)
         self.evaluation_rows = min(evaluation_rows, EVALUATION_ROWS)
 
@@ -121,7 +124,7 @@ class MaskedLanguageModelling:
         return functional.cross_entropy(logits.float(), labels[chosen])
 
 
-class TwoTowerModelling:
+class TwoTowerModelling(LanguageModelling):
     """Cross-entropy of each token given all others, over blocks packed from one stream of tokens.
 
     -mean_t log q(x_t | x_\\t), Sec. 2.4, Clark et al. 2020. Blocks share two tokens with their neighbour, context at
@@ -134,27 +137,7 @@ class TwoTowerModelling:
     The model maps `input_ids` (B, L + 2) to an output with `logits` (B, L, V).
     """
 
-    def __init__(
-        self,
-        train_tokens: Tensor,
-        validation_tokens: Tensor,
-        block_length: int,
-        *,
-        validation_blocks: int | None = None,
-    ) -> None:
-        self.train = stream_blocks(train_tokens, block_length + 2, block_length, "train_tokens")
-        validation = stream_blocks(validation_tokens, block_length + 2, block_length, "validation_tokens")
-        self.validation = spread(validation, validation_blocks)
-
-    @property
-    def num_examples(self) -> int:
-        return len(self.train)
-
-    def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
-        return self._block_loss(model, self.train[indices]), {}
-
-    def evaluate(self, model: Any) -> dict[str, float]:
-        return _mean_over_blocks(model, self.validation, self._block_loss)
+    num_shared = 2
 
     def _block_loss(self, model: Any, blocks: Tensor) -> Tensor:  # (B, L + 2) -> ()
         blocks = blocks.to(device_of(model))

@@ -1,5 +1,6 @@
 """What a training minimises: the contract of an objective; noise contrastive estimation, and ranking."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -112,7 +113,7 @@ def _shape(tensor: Tensor) -> tuple[int, ...]:
     return tuple(tensor.shape)
 
 
-class PairObjective:
+class PairObjective(ABC):
     """An energy trained on people's continuations and those of the noise, of which `mining` chooses.
 
     In training each positive meets `random`: one of its K stored negatives, drawn uniformly anew each time;
@@ -127,11 +128,11 @@ class PairObjective:
         self.validation = validation
         self.mining = mining
 
-    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:  # (B,), (B, k) -> ()
-        raise NotImplementedError
+    @abstractmethod
+    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor: ...  # (B,), (B, k) -> ()
 
-    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:  # (B,), (B, k)
-        raise NotImplementedError
+    @abstractmethod
+    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]: ...  # (B,), (B, k)
 
     @property
     def num_examples(self) -> int:

@@ -41,7 +41,7 @@ class ElectricModel(PreTrainedModel):
 
     p^(x_t | x_\\t) = exp(-E(x)_t), which training brings close to the normalised law (Z = 1). The bias, which the
     paper does not print, starts at log V: exp(-E) then starts near the uniform law, so near Z = 1. With a
-    `start_law`, which small models learn sooner from, b is a number for each token and exp(-E) starts near that law.
+    `start_law` b is a number for each token and exp(-E) starts near that law.
 
     A sequence has one token of context at each end (end-of-text, or whatever the text was cut from); the energies of
     these two are not trained.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexergy.data.files import atomic_write_text
+from lexergy.report.html import Colour, blend
 
 LIKELY, ODD = (255, 255, 255), (230, 97, 1)  # white to orange
 MOST = 12.0  # nats from which on a token is as odd as can be shown: one in 160,000
@@ -60,11 +61,9 @@ def pieces(text: str, spans: Sequence[Sequence[int]], energies: Sequence[float])
     return found
 
 
-def colour(energy: float) -> tuple[int, int, int]:
-    """From white (expected) to orange (odd): red, green and blue in 0 .. 255."""
-    weight = min(max(energy, 0.0), MOST) / MOST
-    red, green, blue = (round(low + weight * (high - low)) for low, high in zip(LIKELY, ODD, strict=True))
-    return red, green, blue
+def colour(energy: float) -> Colour:
+    """From white (expected) to orange (odd)."""
+    return blend(LIKELY, ODD, min(max(energy, 0.0), MOST) / MOST)
 
 
 def write_page(path: str | Path, texts: Sequence[Sequence[Piece]]) -> None:

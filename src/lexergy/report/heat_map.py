@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from lexergy.data.files import atomic_write_text
 from lexergy.models.detection.detector import Detection
+from lexergy.report.html import Colour, blend, render
 
 HUMAN, NEUTRAL, MACHINE = (116, 173, 209), (250, 250, 250), (244, 109, 67)  # blue, white, orange: told apart by all
 
@@ -40,12 +39,9 @@ def pieces(detection: Detection) -> Iterator[Piece]:
             yield Piece(between, span.probability)
 
 
-def colour(probability: float) -> tuple[int, int, int]:
-    """From blue (people) over white to orange (a machine), red, green and blue in 0 .. 255."""
-    weight = abs(2 * probability - 1)
-    end = MACHINE if probability > 0.5 else HUMAN
-    red, green, blue = (round(middle + weight * (side - middle)) for middle, side in zip(NEUTRAL, end, strict=True))
-    return red, green, blue
+def colour(probability: float) -> Colour:
+    """From blue (people) over white to orange (a machine)."""
+    return blend(NEUTRAL, MACHINE if probability > 0.5 else HUMAN, abs(2 * probability - 1))
 
 
 def css_colour(probability: float | None) -> str:
@@ -53,13 +49,5 @@ def css_colour(probability: float | None) -> str:
 
 
 def write_heat_map(judged: Sequence[Judged], path: str | Path) -> None:
-    """One page with all texts, each window in its colour. Autoescape is on: whatever a text says stays text."""
-    environment = Environment(
-        loader=PackageLoader("lexergy", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(pieces=pieces, css_colour=css_colour)
-    atomic_write_text(path, environment.get_template("heat_map.html").render(judged=judged))
+    """One page with all texts, each window in its colour."""
+    atomic_write_text(path, render("heat_map.html", judged=judged, pieces=pieces, css_colour=css_colour))

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lexergy.data.files import atomic_write_text
 from lexergy.report import plots, tables
+from lexergy.report.html import render
 from lexergy.tasks.results import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
 
 REPORT_FILE = "report.html"
@@ -56,14 +56,7 @@ def write_report(run_folder: str | Path) -> Path:
 
 def render_page(result: RunResult) -> str:
     """The page as text. Autoescape is on: whatever a model writes stays text."""
-    environment = Environment(
-        loader=PackageLoader("lexergy", "report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(**page_content(result))
+    return render("page.html", **page_content(result))
 
 
 def page_content(result: RunResult) -> dict[str, Any]:

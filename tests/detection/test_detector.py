@@ -1,6 +1,7 @@
 """What a detector says of texts: means over blocks and tokens, whatever the batch, saved and loaded alike."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -8,8 +9,9 @@ from detection_toy import MACHINE, PEOPLE, written
 
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
+from lexergy.models.detection.blocks import Block
 from lexergy.models.detection.detector import DetectorSettings
-from lexergy.models.detection.readers import StatesReader
+from lexergy.models.detection.readers import StatesReader, TokenisedText
 from lexergy.models.energies import StatesEnergy
 
 TEXTS = [written(PEOPLE, 0), "it is rain.", written(MACHINE, 1) * 2, "hills sang softly. Rain over old walls."]
@@ -66,9 +68,32 @@ def test_spans_cover_the_text_and_their_mean_is_its_energy(detector):
     assert found.blocks == 1
     assert found.spans[0].start == 0
     assert found.spans[-1].end == len(found.text)
-    counts = [min(16, found.tokens - 16 * index) for index in range(len(found.spans))]
+    counts = [end - start for start, end in detector.read(TEXTS[3]).words(Block(0, found.tokens), 16)]
     mean = sum(count * span.energy for count, span in zip(counts, found.spans, strict=True)) / found.tokens
     assert mean == pytest.approx(found.energy, abs=1e-5)
+
+
+def test_spans_cut_no_word(detector):
+    (found,) = detector.detect([written(PEOPLE, 5)])
+    assert len(found.spans) > 2
+    assert all(
+        found.text[one.end : two.start + 1].strip(" ") != found.text[one.end : two.start + 1]
+        for one, two in pairwise(found.spans)
+    )
+
+
+def test_a_text_without_blanks_is_cut_all_the_same():
+    text = TokenisedText("x" * 10, list(range(10)), [(place, place + 1) for place in range(10)])
+    assert list(text.words(Block(0, 10), 2)) == [(0, 4), (4, 8), (8, 10)]
+
+
+def test_a_spans_probability_is_discounted_by_its_length(states_detector):
+    (found,) = states_detector.detect([written(PEOPLE, 5)])
+    span = found.spans[-1]
+    counts = [end - start for start, end in states_detector.read(written(PEOPLE, 5)).words(Block(0, found.tokens), 16)]
+    assert counts[-1] < 24 < found.tokens
+    logit = math.log(span.probability / (1 - span.probability))
+    assert logit == pytest.approx(span.energy / 2 * math.sqrt(counts[-1] / 24), rel=1e-5)
 
 
 def test_storage_is_not_seen(detector):

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+# The longest row of a batch beside its shortest: padding costs as much as text, a batch of its own very little.
+_STRETCH, _SLACK = 1.1, 2
+
 
 class Block(NamedTuple):
     """Tokens start .. end - 1 of a text."""
@@ -40,7 +43,8 @@ def batches_by_length(lengths: Sequence[int], most_tokens: int) -> Iterator[list
     """Places of rows of similar length, at most `most_tokens` of them with padding in each batch."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        if batch and lengths[place] * (len(batch) + 1) > most_tokens:
+        too_long = batch and lengths[place] > _STRETCH * lengths[batch[0]] + _SLACK
+        if batch and (too_long or lengths[place] * (len(batch) + 1) > most_tokens):
             yield batch
             batch = []
         batch.append(place)

@@ -1,6 +1,6 @@
 """Energies of blocks of text that are means over tokens: a head on a frozen LM's states, or on an encoder's."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol, Self
 
@@ -31,6 +31,20 @@ class TokenisedText(NamedTuple):
     def piece(self, block: Block) -> Tensor:
         """The block's tokens (L,)."""
         return torch.tensor(self.ids[block.start : block.end])
+
+    def words(self, block: Block, count: int) -> Iterator[Block]:
+        """The block cut before the first new word after each `count` tokens; after twice as many in any case."""
+        start = block.start
+        while start < block.end:
+            end = min(start + count, block.end)
+            while end < min(start + 2 * count, block.end) and not self._begins_word(end):
+                end += 1
+            yield Block(start, end)
+            start = end
+
+    def _begins_word(self, token: int) -> bool:
+        start, before = self.characters[token][0], self.characters[token - 1][1]
+        return start > before or self.text[start : start + 1].isspace()
 
     def first(self, count: int) -> "TokenisedText":
         """The text cut after so many tokens, or after the last whole excerpt of them."""

@@ -287,3 +287,12 @@ def test_a_file_that_is_no_recipe(tmp_path):
     broken.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(LexergyError, match="not UTF-8"):
         load_recipe(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("real-or-fake-cpu", "reproduce"), ("electric-cpu", "pretrain"), ("masked-objectives-cpu", "table-6.1")],
+)
+def test_a_recipe_of_another_command_is_told_as_such(name, command):
+    with pytest.raises(LexergyError, match=f"another command: `lexergy .*{command}"):
+        load_recipe(name)

@@ -13,6 +13,14 @@ from lexergy.errors import LexergyError
 
 AnyModel = typing.TypeVar("AnyModel", bound=BaseModel)
 
+# A key that only the recipes of one command have.
+_COMMANDS = {
+    "lm": "lexergy run RECIPE",
+    "models": "lexergy pretrain RECIPE",
+    "generators": "lexergy reproduce detect-table-2 --recipe RECIPE",
+    "synthetic": "lexergy reproduce table-6.1 --recipe RECIPE",
+}
+
 
 def packaged_recipes() -> dict[str, Path]:
     """The recipes that come with the package, by name, as `quickstart` or `paper/cc-news-12-layers`."""
@@ -27,6 +35,9 @@ def load_as(kind: type[AnyModel], path_or_name: str | Path) -> AnyModel:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
+        for key, command in _COMMANDS.items():
+            if key in content and key not in _fields(kind):
+                raise LexergyError(f"{path}: `{key}` makes it a recipe of another command: `{command}`.") from None
         raise LexergyError(f"{path}: {describe_mistake(error, kind)}") from None
 
 

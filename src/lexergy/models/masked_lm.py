@@ -4,7 +4,7 @@ Special tokens are no values: they have probability zero, are never scored, and 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.metropolis import Energy
+from lexergy.core.remembered import RememberedRows
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.devices import default_device, device_of
@@ -43,6 +44,7 @@ class MaskedLM:
         self.special_tokens = torch.tensor(
             [*sorted(set(tokenizer.all_special_ids)), *range(len(tokenizer), self.vocab_size)]
         )
+        self._energies: Callable[[Tensor], Tensor] = self._computed_energies
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "MaskedLM":
@@ -92,28 +94,34 @@ class MaskedLM:
 
     def raw_energy(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N,) float64
         """E_raw(y) = -sum_t f(y_t, h(y_\\t)): masked logits, not normalised (Section 6.2.1, Goyal 2021)."""
-        return self._energy(tokens, normalised=False)
+        return self._energies(tokens)[:, 0]
 
     def local_energy(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N,) float64
         """E_local(y) = -sum_t log p_mlm(y_t | y_\\t) (Section 6.2.4; Salazar et al. 2020)."""
-        return self._energy(tokens, normalised=True)
+        return self._energies(tokens)[:, 1]
 
-    def _energy(self, tokens: Tensor, *, normalised: bool) -> Tensor:
+    def remember_energies(self) -> None:
+        """From now on keep the energies of all rows seen: chains often propose what they proposed before."""
+        self._energies = RememberedRows(self._energies)
+
+    def _computed_energies(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, 2) float64, raw and local
         """Each scored position of each row masked in turn, as a batch of its own rows."""
         tokens = tokens.cpu()
-        rows, places = (~torch.isin(tokens, self.special_tokens)).nonzero(as_tuple=True)  # (M,) each
-        energies = torch.zeros(len(tokens), dtype=torch.double)
+        rows, places = self._scored(tokens).nonzero(as_tuple=True)  # (M,) each
+        energies = torch.zeros(len(tokens), 2, dtype=torch.double)
         masked = torch.zeros(len(rows), tokens.shape[1], dtype=torch.bool)
         masked[torch.arange(len(rows)), places] = True
         for some in self._chunks(masked, 1):
             chosen = masked[some]
             originals = tokens[rows[some]]
             logits = self._logits(originals.masked_fill(chosen, self.mask_token), chosen).double()
-            scores = logits.gather(1, originals[chosen][:, None]).squeeze(1)
-            if normalised:
-                scores = scores - logits.logsumexp(-1)
-            energies.index_add_(0, rows[some], -scores)
+            raw = logits.gather(1, originals[chosen][:, None]).squeeze(1)
+            energies.index_add_(0, rows[some], -torch.stack([raw, raw - logits.logsumexp(-1)], dim=1))
         return energies
+
+    def _scored(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
+        """The positions whose tokens have an energy."""
+        return ~torch.isin(tokens, self.special_tokens)
 
     def _logits(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
         attended = self._attended(inputs)

@@ -34,6 +34,7 @@ class OrderChoice(StrEnum):
 class StartChoice(StrEnum):
     SAMPLED = "sampled"
     GREEDY = "greedy"
+    GIBBS = "gibbs"
 
 
 def mcmc(
@@ -93,9 +94,12 @@ def mcmc(
             callback=at_least(0, "0.02 as in the thesis"),
         ),
     ] = 0.0,
-    start: Annotated[StartChoice, typer.Option(help="Fill the masks by drawing, or greedily (all chains alike).")] = (
-        StartChoice.SAMPLED
-    ),
+    start: Annotated[
+        StartChoice,
+        typer.Option(
+            help="Fill the masks by drawing, or greedily (all chains alike); `gibbs`: greedily, then two sweeps of it."
+        ),
+    ] = StartChoice.SAMPLED,
     plot: Annotated[
         Path | None, typer.Option(help="Write the energies of all chains, sweep by sweep, as a PNG.")
     ] = None,

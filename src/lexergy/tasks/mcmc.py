@@ -28,12 +28,13 @@ from lexergy.models.masked_lm import EnergyKind, MaskedLM
 from lexergy.progress import progress_bar
 
 START_STEP = 2**62  # address of the random numbers of the start, which no sweep uses
+START_SWEEPS = 2  # of a start by degenerate Gibbs sampling
 BYTES_PER_LOGIT = 40  # float32 logits, their law in float64 and what is made of it on the way
 SHARE_OF_MEMORY = 0.8
 _STREAMS = 2**32  # random streams that the chains of one sentence may use
 
 SamplerName: TypeAlias = Literal["metropolis", "gibbs"]
-StartName: TypeAlias = Literal["sampled", "greedy"]
+StartName: TypeAlias = Literal["sampled", "greedy", "gibbs"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,23 @@ class SampledSentence:
 def sample_masked_lm(
     lm: MaskedLM, templates: Sequence[Sequence[int]], sampling: Sampling, *, progress: bool = False
 ) -> list[SampledSentence]:
-    """`chains` chains for each template (`MaskedLM.blank`, `MaskedLM.encode`), all in one batch.
+    """`chains` chains for each template (`MaskedLM.blank`, `MaskedLM.encode`), and where they ended."""
+    _, *sweeps = walk_chains(lm, templates, sampling, progress=progress)
+    energies = torch.stack([sweep.state.energy for sweep in sweeps], dim=1)  # (C, sweeps)
+    kept = sweeps[sampling.burn_in :]
+    counts = torch.stack([torch.stack([sweep.proposed, sweep.accepted, sweep.novel]) for sweep in kept]).sum(
+        0
+    )  # (3, C)
+    return [
+        _sentence(lm, sweeps[-1].state.tokens[rows], energies[rows], counts[:, rows], sampling.burn_in)
+        for rows in torch.arange(len(energies)).split(sampling.chains)
+    ]
+
+
+def walk_chains(
+    lm: MaskedLM, templates: Sequence[Sequence[int]], sampling: Sampling, *, progress: bool = False
+) -> Iterator[Sweep]:
+    """The chains of all templates in one batch, template by template: at their start, then after each sweep.
 
     Masked tokens are filled in and changed, the others stay: the target is exp(-E(y)) over what may stand at the
     masks. A chain's random numbers depend on (seed, number of its template, number of the chain) alone.
@@ -93,23 +110,10 @@ def sample_masked_lm(
     tokens = starts.repeat_interleave(sampling.chains, dim=0)
     chain_ids = [_STREAMS * number + chain for number in range(len(starts)) for chain in range(sampling.chains)]
     free = tokens == lm.mask_token
-    state = _start(lm, tokens, free, sampling, chain_ids)
-    sweeps = list(_walk(lm, state, free, sampling, chain_ids, progress))
-    energies = torch.stack([sweep.state.energy for sweep in sweeps], dim=1)  # (C, sweeps)
-    kept = sweeps[sampling.burn_in :]
-    counts = torch.stack([torch.stack([sweep.proposed, sweep.accepted, sweep.novel]) for sweep in kept]).sum(
-        0
-    )  # (3, C)
-    return [
-        _sentence(lm, sweeps[-1].state.tokens[rows], energies[rows], counts[:, rows], sampling.burn_in)
-        for rows in torch.arange(len(tokens)).split(sampling.chains)
-    ]
-
-
-def _walk(
-    lm: MaskedLM, state: ChainState, free: Tensor, sampling: Sampling, chain_ids: Sequence[int], progress: bool
-) -> Iterator[Sweep]:
     energy = lm.energy(sampling.energy)
+    state = initial_state(_start(lm, tokens, free, sampling, chain_ids), energy)
+    nothing = torch.zeros(len(tokens), dtype=torch.long)
+    yield Sweep(state, nothing, nothing, nothing)
     step = _step(lm, sampling)
     with progress_bar("mcmc", sampling.schedule.sweeps, progress) as bar:
         for sweep in run_chains(state, free, sampling.schedule, step, seed=sampling.seed, chain_ids=chain_ids):
@@ -127,8 +131,7 @@ def _walk(
 
 def _step(lm: MaskedLM, sampling: Sampling) -> Step:
     if sampling.sampler == "gibbs":
-        gibbs = partial(degenerate_gibbs_step, conditionals=lm.conditionals, decoding=sampling.decoding)
-        return lambda state, block, numbers, temperature: gibbs(state, block, numbers)
+        return _gibbs_step(lm, sampling)
 
     def metropolis(
         state: ChainState, block: Tensor, numbers: Tensor, temperature: float
@@ -146,17 +149,28 @@ def _step(lm: MaskedLM, sampling: Sampling) -> Step:
     return metropolis
 
 
-def _start(lm: MaskedLM, tokens: Tensor, free: Tensor, sampling: Sampling, chain_ids: Sequence[int]) -> ChainState:
+def _gibbs_step(lm: MaskedLM, sampling: Sampling) -> Step:
+    gibbs = partial(degenerate_gibbs_step, conditionals=lm.conditionals, decoding=sampling.decoding)
+    return lambda state, block, numbers, temperature: gibbs(state, block, numbers)
+
+
+def _start(lm: MaskedLM, tokens: Tensor, free: Tensor, sampling: Sampling, chain_ids: Sequence[int]) -> Tensor:
     """All masks filled at once: each by its likeliest token (the thesis's warm start), or each drawn from its law.
 
-    Chains that start apart can tell whether they have mixed; greedy ones of a sentence all start alike.
+    Chains that start apart can tell whether they have mixed; greedy ones of a sentence all start alike. `gibbs` goes on
+    from the greedy start for two sweeps that take every proposal, as for Table 6.6 of the thesis.
     """
-    if sampling.start == "greedy":
-        filled = mask_predict(tokens, free, lm.conditionals, iterations=1)
-    else:
+    if sampling.start == "sampled":
         numbers = uniforms(sampling.seed, chain_ids, START_STEP, 0, tokens.shape[1])
-        filled = propose(tokens, free, numbers, lm.conditionals).tokens
-    return initial_state(filled, lm.energy(sampling.energy))
+        return propose(tokens, free, numbers, lm.conditionals).tokens
+    filled = mask_predict(tokens, free, lm.conditionals, iterations=1)
+    if sampling.start == "greedy":
+        return filled
+    state = ChainState(filled, torch.zeros(len(filled), dtype=torch.double))
+    schedule = Schedule(sweeps=START_SWEEPS, order=sampling.schedule.order)
+    others = [_STREAMS // 2 + chain for chain in chain_ids]  # random numbers that the walk itself does not use
+    *_, last = run_chains(state, free, schedule, _gibbs_step(lm, sampling), seed=sampling.seed, chain_ids=others)
+    return last.state.tokens
 
 
 def _sentence(lm: MaskedLM, tokens: Tensor, energies: Tensor, counts: Tensor, burn_in: int) -> SampledSentence:

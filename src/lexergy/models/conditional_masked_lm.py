@@ -4,17 +4,19 @@ A row is the source, an end-of-text token, then the target with its masks; only 
 the kernels need not know of the source: E(y | x), with x in the row.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
-from lexergy.models.conditional_transformer import ConditionalTransformer, is_conditional
+from lexergy.models.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
 from lexergy.models.devices import default_device, device_of
+from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.masked_lm import MaskedLM
 
 SOURCES_AT_ONCE = 256
@@ -33,12 +35,14 @@ class ConditionalMaskedLM(MaskedLM):
     def from_pretrained(cls, source: str | Path) -> "ConditionalMaskedLM":
         """A folder that a training of translations wrote."""
         folder = Path(source).expanduser()
-        if not is_conditional(folder):
+        config = folder / "config.json"
+        kind = json.loads(config.read_text(encoding="utf-8")).get("model_type") if config.is_file() else None
+        if kind != ConditionalTransformerConfig.model_type:
             raise LexergyError(
                 f"{folder} holds no conditional masked LM; expected the folder `model` of a translation recipe's run."
             )
         model = ConditionalTransformer.from_pretrained(folder)
-        return cls(model.to(default_device()), AutoTokenizer.from_pretrained(folder))
+        return cls(model.to(default_device()), load_tokenizer(folder))  # type: ignore[arg-type]
 
     def templates(self, sentences: Sequence[str]) -> list[list[int]]:
         """A row for each sentence, with as many masks as its translation most likely has tokens."""

@@ -4,13 +4,12 @@ An encoder reads the source; a decoder without a causal mask reads the target wi
 the target's length is read off a place of its own before the source (Ghazvininejad et al. 2019).
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from lexergy.models.initialisation import initialised_from
 
@@ -109,7 +108,4 @@ class ConditionalTransformer(PreTrainedModel):
         return self.logits(self.decode(target, self.encode(source)))
 
 
-def is_conditional(folder: Path) -> bool:
-    """Whether a folder holds such a model."""
-    config = folder / "config.json"
-    return config.is_file() and f'"{ConditionalTransformerConfig.model_type}"' in config.read_text(encoding="utf-8")
+AutoConfig.register(ConditionalTransformerConfig.model_type, ConditionalTransformerConfig)

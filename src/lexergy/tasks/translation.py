@@ -3,15 +3,19 @@
 runs/reproduce/translation-cpu-seed0/
     pairs/      tokenizer, tokens of the training and validation pairs, the test pairs as text
     model/      weights and tokenizer
+    walks/      one stage per sampler: what its chains did to each test sentence
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import torch
 from pydantic import Field
 from safetensors.torch import load_file, save_file
@@ -27,16 +31,19 @@ from lexergy.models.scratch import PLAIN_RATIO
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.base_models import seeded, training_facts
 from lexergy.tasks.fingerprint import fingerprint
+from lexergy.tasks.mcmc import Sampling
 from lexergy.tasks.recipe import ShapeRecipe
 from lexergy.tasks.recipe_file import load_as
 from lexergy.tasks.run import announce, say_nothing
 from lexergy.tasks.section import Fraction, PositiveInt, Section
 from lexergy.tasks.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.tasks.translation_walks import Walk, mask_predict_table, read_walk, walk_translations
 from lexergy.training.config import TrainingConfig
 from lexergy.training.loop import train
 from lexergy.training.translation_objective import ConditionalMasking, TokenPairs
 
-TOKENIZER, TOKENS, TEST = "bpe", "tokens.safetensors", "test.json"
+TOKENIZER, TOKENS, TEST, TABLE = "bpe", "tokens.safetensors", "test.json", "table.parquet"
+WALKS = "walks"
 
 
 class PairsRecipe(Section):
@@ -80,16 +87,53 @@ class TranslationLaboratory:
         self.progress = progress
         self.runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
 
+    @property
+    def making_seconds(self) -> float:
+        """How long the model took when it was made."""
+        return sum(stage.seconds for name, stage in self.runner.stages.items() if not name.startswith(WALKS))
+
+    @property
+    def measuring_seconds(self) -> float:
+        return sum(stage.seconds for name, stage in self.runner.stages.items() if name.startswith(WALKS))
+
     @cached_property
     def lm(self) -> ConditionalMaskedLM:
-        """The trained model."""
-        return ConditionalMaskedLM.from_pretrained(self.model_stage.folder)
+        """The trained model; samplers share the energies that it was asked for."""
+        lm = ConditionalMaskedLM.from_pretrained(self.model_stage.folder)
+        lm.remember_energies()
+        return lm
 
     @cached_property
     def test_pairs(self) -> list[Pair]:
         """Held-out pairs in a random order, no source twice."""
         content = (self.pairs_stage.folder / TEST).read_text(encoding="utf-8")
         return [Pair(*pair) for pair in json.loads(content)]
+
+    def walk(self, name: str, sampling: Sampling, sentences: int) -> Walk:
+        """What the chains of a sampler did to the first test sentences; all samplers meet the same random numbers."""
+        shared = replace(sampling, seed=stage_seed(self.recipe.seed, WALKS))
+
+        def table() -> pa.Table:
+            return walk_translations(self.lm, self.test_pairs[:sentences], shared, progress=self.progress)
+
+        return read_walk(self._measured(name, asdict(shared) | {"sentences": sentences}, table))
+
+    def mask_predicted(self, iterations: int) -> pa.Table:
+        """Mask-Predict's translations of all test sentences."""
+        return self._measured(
+            f"mask-predict-{iterations}",
+            {"iterations": iterations},
+            lambda: mask_predict_table(self.lm, self.test_pairs, iterations),
+        )
+
+    def _measured(self, name: str, config: dict[str, Any], table: Callable[[], pa.Table]) -> pa.Table:
+        def build(folder: Path, seed: int) -> dict[str, Any]:
+            with atomic_path(folder / TABLE) as partial:
+                parquet.write_table(table(), partial)
+            return {}
+
+        stage = self.runner.run(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)
+        return parquet.read_table(stage.folder / TABLE)
 
     @cached_property
     def pairs_stage(self) -> Stage:

@@ -1,0 +1,160 @@
+"""What the studies of Sections 6.6 to 6.8 share: samplers of translations, followed on the same test sentences."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from lexergy.core.bootstrap import group_counts
+from lexergy.core.decoding import Decoding
+from lexergy.core.sweeps import Schedule
+from lexergy.studies.findings import BOOTSTRAP_SEED, Estimate, mean, over_runs
+from lexergy.studies.study import Settings, Size, Workshop
+from lexergy.tasks.mcmc import Sampling, StartName
+from lexergy.tasks.text_metrics import metric_named
+from lexergy.tasks.translation import TranslationLaboratory, load_translation_recipe, open_translation
+from lexergy.tasks.translation_walks import Walk
+
+WORKSHOP = Workshop(load_translation_recipe, open_translation, "test sentences")
+SIZES = {
+    "cpu": Size("translation-cpu", settings={"sentences": 50, "chains": 2, "sweeps": 20, "burn_in": 5}),
+    "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
+}
+FIRST_BLOCK = 4  # positions, falling to 1
+NUM_RESAMPLES = 1000
+
+Kind: TypeAlias = Literal["norm", "raw", "deg"]
+LABELS: dict[Kind, str] = {"norm": "MH, norm", "raw": "MH, raw", "deg": "degenerate Gibbs"}
+
+
+class Sampler(NamedTuple):
+    """A sampler as the thesis names it: `norm` and `raw` are Metropolis-Hastings on these energies."""
+
+    kind: Kind
+    temperature: float = 1.0  # of the proposals
+    top_p: float | None = None
+    blocks: bool = False
+    cooling: float = 0.0
+    start: StartName = "greedy"
+
+    @property
+    def name(self) -> str:
+        """Its kind, and what differs from the default."""
+        changed = [
+            f"-{field}-{value}"
+            for field, value in self._asdict().items()
+            if field != "kind" and value != self._field_defaults[field]
+        ]
+        return "".join([self.kind, *changed])
+
+    def sampling(self, settings: Settings) -> Sampling:
+        return Sampling(
+            schedule=Schedule(
+                settings["sweeps"],
+                block_size=FIRST_BLOCK if self.blocks else 1,
+                last_block_size=1 if self.blocks else None,
+                cooling=self.cooling,
+            ),
+            chains=settings["chains"],
+            energy="raw" if self.kind == "raw" else "local",
+            sampler="gibbs" if self.kind == "deg" else "metropolis",
+            decoding=Decoding(temperature=self.temperature, top_p=self.top_p),
+            start=self.start,
+            burn_in=settings["burn_in"],
+        )
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Some of a walk's sweeps; numbers per sentence are means over its chains and these sweeps."""
+
+    walk: Walk
+    sweeps: slice  # 0 is the start
+
+    @property
+    def energy(self) -> np.ndarray:  # (S,)
+        """Locally normalised, whichever energy the chains follow."""
+        return self.walk.local[..., self.sweeps].mean(axis=(1, 2))
+
+    @property
+    def acceptance(self) -> np.ndarray:  # (S,)
+        return self._share(self.walk.accepted)
+
+    @property
+    def novel(self) -> np.ndarray:  # (S,)
+        return self._share(self.walk.novel)
+
+    @property
+    def bleu(self) -> np.ndarray:  # (S, 10)
+        """Sums of BLEU's statistics: all samples of a sentence count as translations of one corpus."""
+        return self.walk.bleu[:, :, self.sweeps].sum(axis=(1, 2))
+
+    def during(self, sweeps: slice) -> "Followed":
+        return Followed(self.walk, sweeps)
+
+    @property
+    def last(self) -> "Followed":
+        return self.during(slice(-1, None))
+
+    def _share(self, counts: np.ndarray) -> np.ndarray:
+        some = (..., self.sweeps)
+        return counts[some].sum(axis=(1, 2)) / self.walk.proposed[some].sum(axis=(1, 2))
+
+
+Seen: TypeAlias = Mapping[Sampler, Followed]
+"""What one seed gave."""
+PerSentence: TypeAlias = Literal["energy", "acceptance", "novel"]
+
+
+def follow(
+    laboratory: TranslationLaboratory, samplers: Iterable[Sampler], settings: Settings
+) -> dict[Sampler, Followed]:
+    """The walks of samplers, after the burn-in."""
+    kept = slice(1 + settings["burn_in"], None)
+    return {
+        sampler: Followed(laboratory.walk(sampler.name, sampler.sampling(settings), settings["sentences"]), kept)
+        for sampler in samplers
+    }
+
+
+def average(followed: Sequence[Followed], quantity: PerSentence) -> Estimate:
+    """The mean over sentences; a walk per seed."""
+    return mean([getattr(one, quantity) for one in followed])
+
+
+def gap(first: Sequence[Followed], second: Sequence[Followed], quantity: PerSentence) -> Estimate:
+    """By how much the first is above the second, sentence by sentence."""
+    return mean([getattr(a, quantity) - getattr(b, quantity) for a, b in zip(first, second, strict=True)])
+
+
+def bleu(statistics: Sequence[np.ndarray]) -> Estimate:  # (S, 10) per seed
+    """The corpus's BLEU; of one seed with its bootstrap over sentences."""
+    return over_runs([_value(one) for one in statistics], [_std_error([one]) for one in statistics])
+
+
+def bleu_gap(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:  # (S, 10) per seed
+    """By how much the first BLEU is above the second; both are drawn again together."""
+    pairs = list(zip(first, second, strict=True))
+    return over_runs([_value(a) - _value(b) for a, b in pairs], [_std_error(pair) for pair in pairs])
+
+
+def sums(followed: Sequence[Followed]) -> list[np.ndarray]:
+    return [one.bleu for one in followed]
+
+
+def of(evidence: Sequence[Seen], sampler: Sampler) -> list[Followed]:
+    """One sampler's walk of each seed."""
+    return [seen[sampler] for seen in evidence]
+
+
+def _value(statistics: np.ndarray) -> float:  # (S, 10)
+    return float(metric_named("bleu").value(torch.from_numpy(statistics).sum(dim=0)))
+
+
+def _std_error(statistics: Sequence[np.ndarray]) -> float:
+    """Of a BLEU, or of the difference of two on the same sentences (Koehn 2004)."""
+    counts, _ = group_counts(range(len(statistics[0])), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, S)
+    values = [metric_named("bleu").value(counts @ torch.from_numpy(one).double()) for one in statistics]
+    return float((values[0] - values[1] if len(values) == 2 else values[0]).std())

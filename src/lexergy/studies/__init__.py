@@ -25,4 +25,12 @@ CATALOGUE = {
     "table-6.1": "one energy trained by MLM, pseudo-likelihood and likelihood, on laws that are known (Goyal 2021)",
     "table-6.1-phonemes": "the same on phonemes, log Z summed over 3.6 billion sequences",
     "figure-6.1": "a masked LM of much data, projected to an energy on little",
+    "table-6.2": "translations sampled under hot and cold proposals: Metropolis-Hastings and degenerate Gibbs",
+    "table-6.3": "the same with proposals from a nucleus",
+    "table-6.4": "the same by blocks of positions",
+    "table-6.5": "targets cooled faster and slower",
+    "table-6.6": "translations from around the modes, beside Mask-Predict",
+    "figure-6.2": "energy and BLEU of sampled translations, sweep by sweep",
+    "figure-6.3": "acceptance while blocks get smaller",
+    "figure-6.4": "both energies as cooled targets, sweep by sweep",
 }

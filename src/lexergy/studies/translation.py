@@ -1,6 +1,6 @@
 """What the studies of Sections 6.6 to 6.8 share: samplers of translations, followed on the same test sentences."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +23,24 @@ SIZES = {
     "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
 }
 FIRST_BLOCK = 4  # positions, falling to 1
+SIMILAR_BLEU = 3.0  # about as far apart as the thesis's numbers of samplers that it calls similar
+METHOD = (
+    "A conditional masked LM (encoder, masked decoder, predicted length) is trained on short sentences of Tatoeba, "
+    "German to English, where the thesis takes the WMT'14 models of Ghazvininejad et al. 2019, trained on distilled data. No "
+    "sentence of either language is in both training and test set. All chains start from the greedy translation of the "
+    "likeliest length. MH proposes each position once per sweep, in random order, from the masked conditionals and "
+    "accepts by the locally normalised energy (norm) or by the raw one (raw); degenerate Gibbs takes every proposal. "
+    "Energies are locally normalised throughout; those of the thesis are sums over its data. BLEU is sacreBLEU's, of "
+    "all samples after the burn-in as one corpus."
+)
+BLOCK_METHOD = (
+    f"Blocks of {FIRST_BLOCK} positions are proposed together, and smaller ones from sweep to sweep, down to single "
+    "positions; the thesis does not print its sizes."
+)
 NUM_RESAMPLES = 1000
+COOLING_METHOD = (
+    "The target is exp(-E / T), where T starts at 1 and falls by a fixed amount per sweep: chains end around its modes."
+)
 
 Kind: TypeAlias = Literal["norm", "raw", "deg"]
 LABELS: dict[Kind, str] = {"norm": "MH, norm", "raw": "MH, raw", "deg": "degenerate Gibbs"}
@@ -91,26 +108,19 @@ class Followed:
         """Sums of BLEU's statistics: all samples of a sentence count as translations of one corpus."""
         return self.walk.bleu[:, :, self.sweeps].sum(axis=(1, 2))
 
-    def during(self, sweeps: slice) -> "Followed":
-        return Followed(self.walk, sweeps)
-
-    @property
-    def last(self) -> "Followed":
-        return self.during(slice(-1, None))
-
     def _share(self, counts: np.ndarray) -> np.ndarray:
         some = (..., self.sweeps)
         return counts[some].sum(axis=(1, 2)) / self.walk.proposed[some].sum(axis=(1, 2))
 
 
-Seen: TypeAlias = Mapping[Sampler, Followed]
-"""What one seed gave."""
-PerSentence: TypeAlias = Literal["energy", "acceptance", "novel"]
+Seen: TypeAlias = Mapping[Hashable, Followed]
+"""What one seed gave: by sampler, or by name."""
+Quantity: TypeAlias = Literal["energy", "acceptance", "novel"]
 
 
 def follow(
     laboratory: TranslationLaboratory, samplers: Iterable[Sampler], settings: Settings
-) -> dict[Sampler, Followed]:
+) -> dict[Hashable, Followed]:
     """The walks of samplers, after the burn-in."""
     kept = slice(1 + settings["burn_in"], None)
     return {
@@ -119,42 +129,39 @@ def follow(
     }
 
 
-def average(followed: Sequence[Followed], quantity: PerSentence) -> Estimate:
-    """The mean over sentences; a walk per seed."""
-    return mean([getattr(one, quantity) for one in followed])
+def during(evidence: Sequence[Seen], sweeps: slice) -> list[Seen]:
+    """The same walks at other sweeps."""
+    return [{key: Followed(one.walk, sweeps) for key, one in seen.items()} for seen in evidence]
 
 
-def gap(first: Sequence[Followed], second: Sequence[Followed], quantity: PerSentence) -> Estimate:
+def average(evidence: Sequence[Seen], one: Hashable, quantity: Quantity) -> Estimate:
+    """The mean over sentences."""
+    return mean([getattr(seen[one], quantity) for seen in evidence])
+
+
+def gap(evidence: Sequence[Seen], first: Hashable, second: Hashable, quantity: Quantity) -> Estimate:
     """By how much the first is above the second, sentence by sentence."""
-    return mean([getattr(a, quantity) - getattr(b, quantity) for a, b in zip(first, second, strict=True)])
+    return mean([getattr(seen[first], quantity) - getattr(seen[second], quantity) for seen in evidence])
 
 
-def bleu(statistics: Sequence[np.ndarray]) -> Estimate:  # (S, 10) per seed
-    """The corpus's BLEU; of one seed with its bootstrap over sentences."""
-    return over_runs([_value(one) for one in statistics], [_std_error([one]) for one in statistics])
+def bleu(evidence: Sequence[Seen], one: Hashable) -> Estimate:
+    """The corpus's BLEU, with its bootstrap over sentences where there is one seed."""
+    sums = [seen[one].bleu for seen in evidence]
+    return over_runs([_value(some) for some in sums], [_std_error(some) for some in sums])
 
 
-def bleu_gap(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:  # (S, 10) per seed
-    """By how much the first BLEU is above the second; both are drawn again together."""
-    pairs = list(zip(first, second, strict=True))
-    return over_runs([_value(a) - _value(b) for a, b in pairs], [_std_error(pair) for pair in pairs])
-
-
-def sums(followed: Sequence[Followed]) -> list[np.ndarray]:
-    return [one.bleu for one in followed]
-
-
-def of(evidence: Sequence[Seen], sampler: Sampler) -> list[Followed]:
-    """One sampler's walk of each seed."""
-    return [seen[sampler] for seen in evidence]
+def bleu_gap(evidence: Sequence[Seen], first: Hashable, second: Hashable) -> Estimate:
+    """By how much the first BLEU is above the second; the sentences of both are drawn again together (Koehn 2004)."""
+    pairs = [(seen[first].bleu, seen[second].bleu) for seen in evidence]
+    return over_runs([_value(a) - _value(b) for a, b in pairs], [_std_error(a, b) for a, b in pairs])
 
 
 def _value(statistics: np.ndarray) -> float:  # (S, 10)
     return float(metric_named("bleu").value(torch.from_numpy(statistics).sum(dim=0)))
 
 
-def _std_error(statistics: Sequence[np.ndarray]) -> float:
-    """Of a BLEU, or of the difference of two on the same sentences (Koehn 2004)."""
+def _std_error(*statistics: np.ndarray) -> float:  # (S, 10)
+    """Of a BLEU, or of the difference of two."""
     counts, _ = group_counts(range(len(statistics[0])), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, S)
     values = [metric_named("bleu").value(counts @ torch.from_numpy(one).double()) for one in statistics]
     return float((values[0] - values[1] if len(values) == 2 else values[0]).std())

@@ -1,14 +1,14 @@
 """How the studies of translations print and draw their samplers."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from lexergy.studies.findings import Estimate
 from lexergy.studies.picture import Panel, Series
 from lexergy.studies.study import Cell, Table
-from lexergy.studies.translation import LABELS, Followed, Kind, PerSentence, Sampler, Seen, average, bleu, of, sums
+from lexergy.studies.translation import LABELS, Kind, Quantity, Sampler, Seen, average, bleu, during
 
 ENERGY_AXIS = "local energy, nats per sentence"
 
@@ -16,9 +16,9 @@ ENERGY_AXIS = "local energy, nats per sentence"
 class Printed(NamedTuple):
     """The thesis's numbers; its energies are sums over its data, in thousands of nats."""
 
-    energy: float
+    energy: float | None
     novel: float
-    bleu: float
+    bleu: float | None
 
 
 def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[str, Sampler], Printed]) -> Table:
@@ -29,56 +29,58 @@ def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[s
     )
     cells: list[tuple[Cell, ...]] = []
     for (label, sampler), printed in rows.items():
-        followed = of(evidence, sampler)
-        energy, score = average(followed, "energy"), bleu(sums(followed))
-        accepted, novel = (average(followed, name).value for name in ("acceptance", "novel"))
+        energy, score = average(evidence, sampler, "energy"), bleu(evidence, sampler)
+        accepted, novel = average(evidence, sampler, "acceptance").value, average(evidence, sampler, "novel").value
         cells.append(
             (
-                *(label, LABELS[sampler.kind], energy.value, _half(energy), printed.energy),
-                *(accepted, novel, printed.novel, score.value, _half(score), printed.bleu),
+                *(label, LABELS[sampler.kind], energy.value, half_width(energy), printed.energy),
+                *(accepted, novel, printed.novel, score.value, half_width(score), printed.bleu),
             )
         )
     return Table("samplers after the burn-in", columns, cells)
 
 
+def points_panel(
+    xlabel: str, ylabel: str, categories: Sequence[str], estimates: Mapping[str, Sequence[Estimate]]
+) -> Panel:
+    """Estimates with their intervals, one per category, for each label."""
+    places = range(len(categories))
+    series = tuple(Series(label, places, *_columns(found), style="points") for label, found in estimates.items())
+    return Panel(xlabel, ylabel, series, categories=tuple(categories))
+
+
 def panels_by(
-    evidence: Sequence[Seen], xlabel: str, labels: Sequence[str], samplers: Mapping[Kind, Sequence[Sampler]]
+    evidence: Sequence[Seen], xlabel: str, categories: Sequence[str], samplers: Mapping[Kind, Sequence[Sampler]]
 ) -> tuple[Panel, ...]:
     """BLEU, energy and novel rate of each kind of sampler, setting by setting."""
-    places = range(len(labels))
 
-    def panel(ylabel: str, estimates: Mapping[Kind, Sequence[Estimate]]) -> Panel:
-        series = tuple(
-            Series(LABELS[kind], places, *_columns(found), style="points") for kind, found in estimates.items()
-        )
-        return Panel(xlabel, ylabel, series, categories=tuple(labels))
+    def panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
+        found = {LABELS[kind]: [estimate(one) for one in some] for kind, some in samplers.items()}
+        return points_panel(xlabel, ylabel, categories, found)
 
-    def averages(quantity: PerSentence) -> dict[Kind, list[Estimate]]:
-        return {kind: [average(of(evidence, one), quantity) for one in some] for kind, some in samplers.items()}
-
-    scores: dict[Kind, list[Estimate]] = {
-        kind: [bleu(sums(of(evidence, one))) for one in some] for kind, some in samplers.items()
-    }
     return (
-        panel("BLEU", scores),
-        panel(ENERGY_AXIS, averages("energy")),
-        panel("novel transitions", averages("novel")),
+        panel("BLEU", lambda one: bleu(evidence, one)),
+        panel(ENERGY_AXIS, lambda one: average(evidence, one, "energy")),
+        panel("novel transitions", lambda one: average(evidence, one, "novel")),
     )
 
 
-def sweep_series(label: str, followed: Sequence[Followed], quantity: PerSentence) -> Series:
-    """A quantity's mean and interval after each sweep; energies from the start on."""
-    first = 0 if quantity == "energy" else 1
-    sweeps = range(first, followed[0].walk.local.shape[2])
-    found = [average([one.during(slice(k, k + 1)) for one in followed], quantity) for k in sweeps]
-    return Series(label, sweeps, *_columns(found))
+def by_sweep(
+    evidence: Sequence[Seen], samplers: Iterable[Sampler], quantity: Quantity | Literal["bleu"]
+) -> list[Series]:
+    """A number and its interval after each sweep; energies and BLEU from the start on."""
 
+    def estimate(sampler: Sampler, sweep: int) -> Estimate:
+        there = during(evidence, slice(sweep, sweep + 1))
+        return bleu(there, sampler) if quantity == "bleu" else average(there, sampler, quantity)
 
-def bleu_series(label: str, followed: Sequence[Followed]) -> Series:
-    """BLEU at the start and after each sweep."""
-    sweeps = range(followed[0].walk.local.shape[2])
-    found = [bleu(sums([one.during(slice(k, k + 1)) for one in followed])) for k in sweeps]
-    return Series(label, sweeps, *_columns(found))
+    series = []
+    for sampler in samplers:
+        end = evidence[0][sampler].walk.local.shape[2]
+        sweeps = range(0 if quantity in ("energy", "bleu") else 1, end)
+        found = [estimate(sampler, sweep) for sweep in sweeps]
+        series.append(Series(LABELS[sampler.kind], sweeps, *_columns(found)))
+    return series
 
 
 def sweeps_table(series: Mapping[str, Sequence[Series]]) -> Table:
@@ -95,5 +97,6 @@ def _columns(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], l
     return values, low, high
 
 
-def _half(estimate: Estimate) -> float:
+def half_width(estimate: Estimate) -> float:
+    """Of the interval."""
     return (estimate.high - estimate.low) / 2

@@ -37,7 +37,7 @@ from lexergy.tasks.recipe_file import load_as
 from lexergy.tasks.run import announce, say_nothing
 from lexergy.tasks.section import Fraction, PositiveInt, Section
 from lexergy.tasks.stages import Stage, StageRunner, locked, stage_seed
-from lexergy.tasks.translation_walks import Walk, mask_predict_table, read_walk, walk_translations
+from lexergy.tasks.translation_walks import Walk, mask_predict_translations, read_walk, walk_translations
 from lexergy.training.config import TrainingConfig
 from lexergy.training.loop import train
 from lexergy.training.translation_objective import ConditionalMasking, TokenPairs
@@ -118,12 +118,14 @@ class TranslationLaboratory:
 
         return read_walk(self._measured(name, asdict(shared) | {"sentences": sentences}, table))
 
-    def mask_predicted(self, iterations: int) -> pa.Table:
-        """Mask-Predict's translations of all test sentences."""
-        return self._measured(
-            f"mask-predict-{iterations}",
-            {"iterations": iterations},
-            lambda: mask_predict_table(self.lm, self.test_pairs, iterations),
+    def mask_predicted(self, iterations: int) -> Walk:
+        """Mask-Predict's translations of all test sentences; one iteration is the chains' greedy start."""
+        return read_walk(
+            self._measured(
+                f"mask-predict-{iterations}",
+                {"iterations": iterations},
+                lambda: mask_predict_translations(self.lm, self.test_pairs, iterations),
+            )
         )
 
     def _measured(self, name: str, config: dict[str, Any], table: Callable[[], pa.Table]) -> pa.Table:

@@ -26,12 +26,12 @@ FIRST_BLOCK = 4  # positions, falling to 1
 SIMILAR_BLEU = 3.0  # about as far apart as the thesis's numbers of samplers that it calls similar
 METHOD = (
     "A conditional masked LM (encoder, masked decoder, predicted length) is trained on short sentences of Tatoeba, "
-    "German to English, where the thesis takes the WMT'14 models of Ghazvininejad et al. 2019, trained on distilled data. No "
-    "sentence of either language is in both training and test set. All chains start from the greedy translation of the "
-    "likeliest length. MH proposes each position once per sweep, in random order, from the masked conditionals and "
-    "accepts by the locally normalised energy (norm) or by the raw one (raw); degenerate Gibbs takes every proposal. "
-    "Energies are locally normalised throughout; those of the thesis are sums over its data. BLEU is sacreBLEU's, of "
-    "all samples after the burn-in as one corpus."
+    "German to English, where the thesis takes the WMT'14 models of Ghazvininejad et al. 2019, trained on distilled "
+    "data. No sentence of either language is in both training and test set. All chains start from the greedy "
+    "translation of the likeliest length. MH proposes each position once per sweep, in random order, from the masked "
+    "conditionals and accepts by the locally normalised energy (norm) or by the raw one (raw); degenerate Gibbs takes "
+    "every proposal. Energies are locally normalised throughout; those of the thesis are sums over its data. BLEU is "
+    "sacreBLEU's, of all samples after the burn-in as one corpus."
 )
 BLOCK_METHOD = (
     f"Blocks of {FIRST_BLOCK} positions are proposed together, and smaller ones from sweep to sweep, down to single "

@@ -7,7 +7,7 @@ from lexergy.core.enumeration import all_sequences
 from lexergy.core.sweeps import Schedule
 from lexergy.errors import LexergyError
 from lexergy.tasks import mcmc
-from lexergy.tasks.mcmc import Sampling, sample_masked_lm
+from lexergy.tasks.mcmc import Sampling, sample_masked_lm, walk_chains
 from lexergy.testing import EnumerableMaskedLM, chi_square_p_value
 
 FIRST_WORD, NUM_WORDS = 5, 6
@@ -60,6 +60,25 @@ def test_the_energies_told_are_those_of_the_texts(lm, sampler):
     assert 0 < sentence.novel < 1
     assert sentence.acceptance == (1 if sampler == "gibbs" else pytest.approx(sentence.acceptance))
     assert sentence.novel <= sentence.acceptance
+
+
+@pytest.mark.parametrize("start", ["sampled", "greedy", "gibbs"])
+def test_a_walk_begins_at_its_start(lm, start):
+    sampling = Sampling(Schedule(sweeps=2), chains=6, start=start)
+    first, *sweeps = walk_chains(lm, [lm.blank(4)], sampling)
+    assert len(sweeps) == 2
+    assert int(first.proposed.sum()) == 0
+    assert (sweeps[0].proposed == 4).all()
+    torch.testing.assert_close(first.state.energy, lm.local_energy(first.state.tokens), rtol=0, atol=1e-5)
+    assert (len(first.state.tokens.unique(dim=0)) == 1) == (start == "greedy")
+
+
+def test_a_start_by_gibbs_uses_other_random_numbers_than_the_walk(lm):
+    """Two sweeps of Gibbs after a greedy start are not those that a walk of Gibbs sampling would make."""
+    schedule = Schedule(sweeps=2)
+    *_, walked = walk_chains(lm, [lm.blank(4)], Sampling(schedule, chains=6, sampler="gibbs", start="greedy"))
+    started, *_ = walk_chains(lm, [lm.blank(4)], Sampling(schedule, chains=6, start="gibbs"))
+    assert not torch.equal(walked.state.tokens, started.state.tokens)
 
 
 def test_what_cannot_be_sampled(lm, monkeypatch):

@@ -12,12 +12,14 @@ from lexergy.tasks.pretrain_recipe import load_pretrain_recipe
 from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.recipe import Recipe, load_recipe
 from lexergy.tasks.recipe_file import packaged_recipes, read_yaml
+from lexergy.tasks.translation import load_translation_recipe
 
 ROOT = Path(__file__).parents[2]
 OTHER_KINDS = {
     "models": load_pretrain_recipe,
     "corpora": load_laboratory_recipe,
     "cmudict": load_objectives_recipe,
+    "pairs": load_translation_recipe,
 }  # by a key that only these have
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
 SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}

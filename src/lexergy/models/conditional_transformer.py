@@ -26,6 +26,7 @@ class ConditionalTransformerConfig(PreTrainedConfig):
     feed_forward_size: int = 2048
     max_tokens: int = 128
     dropout: float = 0.1
+    initializer_range: float = 0.02
     pad_token_id: int = 0
 
 

@@ -1,0 +1,41 @@
+import pytest
+
+from lexergy.data.translations import Pair, linked_groups, load_pairs, plain_words, split_pairs
+from lexergy.errors import LexergyError
+
+# Two sources share a target, one target has two sources: a chain of three pairs; the others stand alone.
+LINKED = [Pair("Hallo!", "Hi."), Pair("Grüß Gott!", "hi"), Pair("grüß gott", "Good day.")]
+ALONE = [Pair(f"Satz {number}", f"sentence {number}") for number in range(40)]
+
+
+def test_pairs_are_read_in_the_direction_asked_for(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("Hi.\tHallo!\tlicence\nRun!\tLauf!\n", encoding="utf-8")
+    assert load_pairs(path, source_column=1, target_column=0) == [Pair("Hallo!", "Hi."), Pair("Lauf!", "Run!")]
+    path.write_text("Hi.\tHallo!\nRun!\n", encoding="utf-8")
+    with pytest.raises(LexergyError, match=r"line 2 of .* has 1 columns; expected at least 2"):
+        load_pairs(path)
+    with pytest.raises(LexergyError, match="cannot be read"):
+        load_pairs(tmp_path / "missing.tsv")
+
+
+def test_linked_pairs_are_one_group():
+    groups = linked_groups([*ALONE[:2], *LINKED, *ALONE[2:4]])
+    assert len(set(groups[2:5])) == 1
+    assert len(set(groups)) == 5
+
+
+def test_the_same_word_in_both_languages_links_nothing():
+    assert len(set(linked_groups([Pair("also", "so"), Pair("so", "like this")]))) == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_parts_share_no_sentence(seed):
+    splits = split_pairs([*LINKED, *ALONE], validation=0.2, test=0.3, seed=seed)
+    assert sorted(pair for part in splits for pair in part) == sorted([*LINKED, *ALONE])
+    for side in ("source", "target"):
+        seen = [{plain_words(getattr(pair, side)) for pair in part} for part in splits]
+        assert not seen[0] & seen[1]
+        assert not seen[0] & seen[2]
+        assert not seen[1] & seen[2]
+    assert len(splits.test) >= 12

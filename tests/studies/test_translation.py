@@ -22,6 +22,11 @@ WRONG = np.array(
 STUDIES = ("table-6.2", "table-6.3", "table-6.4", "table-6.5", "table-6.6", "figure-6.2", "figure-6.3", "figure-6.4")
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(translation, "NUM_RESAMPLES", 50)
+
+
 def walk(texts, *, energy=10.0, novel=0.5, accepted=0.5, sweeps=8):
     """Three sentences and two chains that stay at these texts, ten proposals per sweep."""
     shape = (3, 2, 1 + sweeps)
@@ -163,8 +168,7 @@ def toy(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_end_to_end(name, toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(translation, "NUM_RESAMPLES", 20)
+def test_end_to_end(name, toy, tmp_path):
     settings = {"sentences": 4, "chains": 2, "sweeps": 4, "burn_in": 1}
     study = dataclasses.replace(load_study(name), sizes={"cpu": Size("toy", settings=settings)})
     result = reproduce(study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
@@ -173,5 +177,5 @@ def test_end_to_end(name, toy, tmp_path, monkeypatch):
     assert "one seed, bootstrap over test sentences" in page
     before = {path: path.stat().st_mtime_ns for path in (toy / "runs").rglob("stage.json")}
     again = reproduce(study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
-    assert write_study(again, tmp_path / "again", "the command").page.read_text() == page
+    assert again.conclusion.findings == result.conclusion.findings
     assert {path: path.stat().st_mtime_ns for path in (toy / "runs").rglob("stage.json")} == before

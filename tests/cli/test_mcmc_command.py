@@ -6,7 +6,7 @@ import pytest
 from transformers import BertModel, GPT2Config, GPT2LMHeadModel
 
 from lexergy.cli.main import run_command
-from lexergy.testing import EnumerableMaskedLM
+from lexergy.testing import EnumerableMaskedLM, EnumerableTranslator
 
 QUICK = ["--sweeps", "6", "--burn-in", "1", "--chains", "3"]
 
@@ -41,6 +41,20 @@ def test_prompts_as_json(masked_lm, capsys):
     assert [len(trace) for trace in second["energies"]] == [6, 6, 6]
     assert second["mixed"] is False
     assert set(second["mixing"]) == {"r_hat", "ess", "num_chains", "num_draws"}
+
+
+def test_translations(masked_lm, capsys, tmp_path):
+    EnumerableTranslator().save_pretrained(tmp_path)
+    sentences = ["the state", "union of union"]
+    words = [word for sentence in sentences for word in ("--translate", sentence)]
+    assert run_command(["mcmc", str(tmp_path), *QUICK, "--start", "gibbs", "--json", *words]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [sentence["prompt"] for sentence in found] == sentences
+    assert all(len(sentence["samples"]) == 3 for sentence in found)
+    assert run_command(["mcmc", masked_lm, "--translate", "the state"]) == 2
+    assert "holds no conditional masked LM" in capsys.readouterr().err.replace("\n", " ")
+    assert run_command(["mcmc", str(tmp_path), "--translate", "the state", "--length", "3"]) == 2
+    assert "expected it alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,10 @@ def test_templates_have_as_many_masks_as_the_length_that_is_likeliest(lm):
             law = lm.model.encode(torch.tensor([source])).length_logits[0]
         length = 1 + int(law.argmax())
         assert template == [*source, lm.separator, *[lm.mask_token] * length]
-    with pytest.raises(LexergyError, match="has 9 tokens; the model reads 1 to 8"):
+    with pytest.raises(LexergyError, match="has 9 tokens; the model reads at most 8"):
         lm.templates(["the " * 9])
+    with pytest.raises(LexergyError, match="is empty"):
+        lm.templates(["the", ""])
 
 
 def test_only_the_target_is_text(lm):
@@ -90,9 +92,10 @@ def test_only_the_target_is_text(lm):
 
 
 def test_a_saved_model_is_the_same(lm, tmp_path):
-    lm.save_pretrained(tmp_path)
-    loaded = ConditionalMaskedLM.from_pretrained(tmp_path)
-    assert torch.equal(loaded.local_energy(lm.pad(ROWS)), lm.local_energy(lm.pad(ROWS)))
+    lm.save_pretrained(tmp_path / "model")
+    for source in (tmp_path, tmp_path / "model"):
+        loaded = ConditionalMaskedLM.from_pretrained(source)
+        assert torch.equal(loaded.local_energy(lm.pad(ROWS)), lm.local_energy(lm.pad(ROWS)))
     assert loaded.templates(["the state"]) == lm.templates(["the state"])
 
 

@@ -11,6 +11,7 @@ from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
+    from lexergy.models.masked_lm import MaskedLM
     from lexergy.tasks.mcmc import SampledSentence, Sampling
 
 DEFAULT_LENGTH = 12
@@ -44,6 +45,10 @@ def mcmc(
     prompt: Annotated[
         list[str] | None,
         typer.Option(help="Text with [MASK] for each token to fill in; several are sampled together."),
+    ] = None,
+    translate: Annotated[
+        list[str] | None,
+        typer.Option(help="A sentence whose translations to sample, where MODEL is a conditional masked LM."),
     ] = None,
     length: Annotated[
         int | None,
@@ -117,17 +122,19 @@ def mcmc(
       lexergy mcmc runs/from-scratch --length 12 --chains 8
       lexergy mcmc runs/from-scratch --prompt "the [MASK] [MASK] of the union" --sweeps 100
       lexergy mcmc path/to/bert --length 20 --block-size 5 --last-block-size 1 --plot chains.png
+      lexergy mcmc runs/reproduce/translation-cpu-seed0 --translate "Ich habe Hunger." --cooling 0.02
     """
     if prompt and length is not None:
         raise LexergyError(
             f"`--length` is {length} beside `--prompt`, whose masks say how many tokens there are; leave one out."
         )
+    if translate and (prompt or length is not None):
+        raise LexergyError("`--translate` is given beside `--prompt` or `--length`; expected it alone; leave one out.")
     if burn_in >= sweeps:
         raise LexergyError(f"`--burn-in` is {burn_in} of {sweeps} sweeps; expected fewer; make more `--sweeps`.")
 
     from lexergy.core.decoding import Decoding
     from lexergy.core.sweeps import Schedule
-    from lexergy.models.masked_lm import MaskedLM
     from lexergy.tasks.mcmc import Sampling, sample_masked_lm
 
     sampling = Sampling(
@@ -140,8 +147,8 @@ def mcmc(
         burn_in=burn_in,
         seed=seed,
     )
-    lm = MaskedLM.from_pretrained(model)
-    templates = [lm.encode(text) for text in prompt] if prompt else [lm.blank(length or DEFAULT_LENGTH)]
+    lm, templates = _read(model, prompt, translate, length or DEFAULT_LENGTH)
+    prompt = prompt or translate
     sentences = sample_masked_lm(lm, templates, sampling, progress=True)
     if plot is not None:
         _plot(plot, prompt, sentences, burn_in)
@@ -152,6 +159,20 @@ def mcmc(
         _print(title, sentence, sampling)
     if plot is not None:
         print_lines(f"Picture: {plot}")
+
+
+def _read(
+    model: str, prompt: list[str] | None, translate: list[str] | None, length: int
+) -> "tuple[MaskedLM, list[list[int]]]":
+    """The model, and the rows whose masks it is to fill."""
+    from lexergy.models.conditional_masked_lm import ConditionalMaskedLM
+    from lexergy.models.masked_lm import MaskedLM
+
+    if translate:
+        translator = ConditionalMaskedLM.from_pretrained(model)
+        return translator, translator.templates(translate)
+    lm = MaskedLM.from_pretrained(model)
+    return lm, [lm.encode(text) for text in prompt] if prompt else [lm.blank(length)]
 
 
 def _titles(prompt: list[str] | None, sentences: "list[SampledSentence]") -> list[str]:

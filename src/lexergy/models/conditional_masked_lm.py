@@ -33,13 +33,15 @@ class ConditionalMaskedLM(MaskedLM):
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "ConditionalMaskedLM":
-        """A folder that a training of translations wrote."""
-        folder = Path(source).expanduser()
+        """A folder that holds such a model, or a translation recipe's run with its stage `model`."""
+        run = Path(source).expanduser()
+        folder = run / "model" if (run / "model").is_dir() else run
         config = folder / "config.json"
         kind = json.loads(config.read_text(encoding="utf-8")).get("model_type") if config.is_file() else None
         if kind != ConditionalTransformerConfig.model_type:
             raise LexergyError(
-                f"{folder} holds no conditional masked LM; expected the folder `model` of a translation recipe's run."
+                f"{run} holds no conditional masked LM; expected the run of a translation recipe, as "
+                "`lexergy reproduce table-6.6` makes it in runs/reproduce/translation-cpu-seed0."
             )
         model = ConditionalTransformer.from_pretrained(folder)
         return cls(model.to(default_device()), load_tokenizer(folder))  # type: ignore[arg-type]
@@ -48,8 +50,10 @@ class ConditionalMaskedLM(MaskedLM):
         """A row for each sentence, with as many masks as its translation most likely has tokens."""
         sources = [self.tokenizer.encode(sentence, add_special_tokens=False) for sentence in sentences]
         longest, limit = max(map(len, sources)), self.model.config.max_tokens
-        if longest > limit or min(map(len, sources)) == 0:
-            raise LexergyError(f"a sentence has {longest} tokens; the model reads 1 to {limit}; shorten it.")
+        if longest > limit:
+            raise LexergyError(f"a sentence has {longest} tokens; the model reads at most {limit}; shorten it.")
+        if min(map(len, sources)) == 0:
+            raise LexergyError("a sentence to translate is empty; expected some words.")
         lengths = self.predicted_lengths(self.pad(sources))
         return [
             [*source, self.separator, *[self.mask_token] * length]

@@ -5,20 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from lexergy.studies.findings import Finding, above, mean
-from lexergy.studies.masked_objectives import THESIS
 from lexergy.studies.picture import Panel
-from lexergy.studies.study import Conclusion, Settings, Study
-from lexergy.studies.translation import (
-    METHOD,
-    SIZES,
-    WORKSHOP,
-    Followed,
-    Sampler,
-    Seen,
-    bleu_gap,
-    follow,
-    gap,
-)
+from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.translation import METHOD, Followed, Sampler, Seen, bleu_gap, follow, gap, sampling_study
 from lexergy.studies.translation_tables import ENERGY_AXIS, Printed, by_sweep, samplers_table, sweeps_table
 from lexergy.tasks.translation import TranslationLaboratory
 
@@ -98,14 +87,11 @@ def _correlations(seen: Seen) -> np.ndarray:  # -> (sentences whose samples diff
     return np.array([np.corrcoef(-e, s)[0, 1] for e, s in zip(energy[differ], share[differ], strict=True)])
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="figure-6.2",
     title="Energy and BLEU of sampled translations, sweep by sweep",
     part="Figure 6.2 and Section 6.6",
-    paper=THESIS,
     method=METHOD,
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 
 from lexergy.studies.findings import Finding, above
-from lexergy.studies.masked_objectives import THESIS
 from lexergy.studies.picture import Panel
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.studies.study import Conclusion, Settings
 from lexergy.studies.table_6_4 import BLOCKS, NORM, RAW
 from lexergy.studies.translation import (
     BLOCK_METHOD,
     LABELS,
     METHOD,
-    SIZES,
-    WORKSHOP,
     Followed,
     Sampler,
     Seen,
     follow,
     gap,
+    sampling_study,
 )
 from lexergy.studies.translation_tables import by_sweep, sweeps_table
 from lexergy.tasks.translation import TranslationLaboratory
@@ -56,14 +54,11 @@ def _finding(evidence: Sequence[Seen], sampler: Sampler) -> Finding:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="figure-6.3",
     title="Acceptance while blocks get smaller",
     part="Figure 6.3 and Section 6.7.3",
-    paper=THESIS,
     method=f"{METHOD} {BLOCK_METHOD}",
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

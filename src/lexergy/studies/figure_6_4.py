@@ -3,21 +3,19 @@
 from collections.abc import Sequence
 
 from lexergy.studies.findings import above
-from lexergy.studies.masked_objectives import THESIS
 from lexergy.studies.picture import Panel
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.studies.study import Conclusion, Settings
 from lexergy.studies.translation import (
     COOLING_METHOD,
     LABELS,
     METHOD,
-    SIZES,
-    WORKSHOP,
     Sampler,
     Seen,
     bleu_gap,
     during,
     follow,
     gap,
+    sampling_study,
 )
 from lexergy.studies.translation_tables import ENERGY_AXIS, by_sweep, sweeps_table
 from lexergy.tasks.translation import TranslationLaboratory
@@ -65,14 +63,11 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="figure-6.4",
     title="Both energies as cooled targets, sweep by sweep",
     part="Figure 6.4 and Section 6.8",
-    paper=THESIS,
     method=f"{METHOD} {COOLING_METHOD}",
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from lexergy.studies.findings import above, similar
-from lexergy.studies.masked_objectives import THESIS
-from lexergy.studies.study import Conclusion, Settings, Study
-from lexergy.studies.translation import METHOD, SIMILAR_BLEU, SIZES, WORKSHOP, Sampler, Seen, bleu_gap, follow, gap
+from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.translation import METHOD, SIMILAR_BLEU, Sampler, Seen, bleu_gap, follow, gap, sampling_study
 from lexergy.studies.translation_tables import Printed, panels_by, samplers_table
 from lexergy.tasks.translation import TranslationLaboratory
 
@@ -83,14 +82,11 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="table-6.2",
     title="Translations sampled under hot and cold proposals",
     part="Table 6.2 and Section 6.7.1",
-    paper=THESIS,
     method=METHOD,
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from lexergy.studies.findings import above, similar
-from lexergy.studies.masked_objectives import THESIS
-from lexergy.studies.study import Conclusion, Settings, Study
-from lexergy.studies.translation import METHOD, SIMILAR_BLEU, SIZES, WORKSHOP, Sampler, Seen, bleu_gap, follow, gap
+from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.translation import METHOD, SIMILAR_BLEU, Sampler, Seen, bleu_gap, follow, gap, sampling_study
 from lexergy.studies.translation_tables import Printed, panels_by, samplers_table
 from lexergy.tasks.translation import TranslationLaboratory
 
@@ -76,17 +75,14 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="table-6.3",
     title="Translations sampled with proposals from a nucleus",
     part="Table 6.3 and Section 6.7.2",
-    paper=THESIS,
     method=(
         f"{METHOD} Where the current token lies outside the nucleus of its context, a proposal has no way back and "
         "Metropolis-Hastings stays; the thesis does not say what it does there."
     ),
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 from lexergy.studies.findings import above
-from lexergy.studies.masked_objectives import THESIS
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.studies.study import Conclusion, Settings
 from lexergy.studies.translation import (
     BLOCK_METHOD,
     LABELS,
     METHOD,
-    SIZES,
-    WORKSHOP,
     Sampler,
     Seen,
     bleu_gap,
     follow,
     gap,
+    sampling_study,
 )
 from lexergy.studies.translation_tables import Printed, panels_by, samplers_table
 from lexergy.tasks.translation import TranslationLaboratory
@@ -71,14 +69,11 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="table-6.4",
     title="Translations sampled by blocks of positions",
     part="Table 6.4 and Section 6.7.3",
-    paper=THESIS,
     method=f"{METHOD} {BLOCK_METHOD}",
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from lexergy.studies.findings import Estimate, Finding, above
-from lexergy.studies.masked_objectives import THESIS
 from lexergy.studies.picture import Panel
-from lexergy.studies.study import Cell, Conclusion, Settings, Study, Table
+from lexergy.studies.study import Cell, Conclusion, Settings, Table
 from lexergy.studies.translation import (
     COOLING_METHOD,
     LABELS,
     METHOD,
-    SIZES,
-    WORKSHOP,
     Kind,
     Sampler,
     Seen,
@@ -21,6 +18,7 @@ from lexergy.studies.translation import (
     during,
     follow,
     gap,
+    sampling_study,
 )
 from lexergy.studies.translation_tables import ENERGY_AXIS, by_sweep, half_width, points_panel
 from lexergy.tasks.translation import TranslationLaboratory
@@ -92,14 +90,11 @@ def _panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
     return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], found)
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="table-6.5",
     title="Targets cooled faster and slower",
     part="Table 6.5 and Section 6.8",
-    paper=THESIS,
     method=f"{METHOD} {COOLING_METHOD}",
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,13 +3,10 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 from lexergy.studies.findings import above
-from lexergy.studies.masked_objectives import THESIS
-from lexergy.studies.study import Cell, Conclusion, Settings, Study, Table
+from lexergy.studies.study import Cell, Conclusion, Settings, Table
 from lexergy.studies.translation import (
     COOLING_METHOD,
     METHOD,
-    SIZES,
-    WORKSHOP,
     Followed,
     Sampler,
     Seen,
@@ -17,6 +14,7 @@ from lexergy.studies.translation import (
     bleu,
     bleu_gap,
     follow,
+    sampling_study,
 )
 from lexergy.studies.translation_tables import ENERGY_AXIS, half_width, points_panel
 from lexergy.tasks.translation import TranslationLaboratory
@@ -75,19 +73,16 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = Study(
+STUDY = sampling_study(
     name="table-6.6",
     title="Translations from around the modes of the energies",
     part="Table 6.6 and Section 6.8",
-    paper=THESIS,
     method=(
         f"{METHOD} {COOLING_METHOD} As in the thesis, proposals have temperature {TEMPERATURE}, and before the chains' "
         "first sweep two sweeps take every proposal. BLEU is of the last sweep, on the sentences that the chains were "
         "run on, and for the methods that cost little on the whole test set as well, where the thesis has all numbers. "
         "The warm start is Mask-Predict's first iteration."
     ),
-    sizes=SIZES,
-    workshop=WORKSHOP,
     examine=_examine,
     conclude=_conclude,
 )

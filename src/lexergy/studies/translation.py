@@ -1,6 +1,6 @@
 """What the studies of Sections 6.6 to 6.8 share: samplers of translations, followed on the same test sentences."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -11,7 +11,8 @@ from lexergy.core.bootstrap import group_counts
 from lexergy.core.decoding import Decoding
 from lexergy.core.sweeps import Schedule
 from lexergy.studies.findings import BOOTSTRAP_SEED, Estimate, mean, over_runs
-from lexergy.studies.study import Settings, Size, Workshop
+from lexergy.studies.masked_objectives import THESIS
+from lexergy.studies.study import Conclusion, Settings, Size, Study, Workshop
 from lexergy.tasks.mcmc import Sampling, StartName
 from lexergy.tasks.text_metrics import metric_named
 from lexergy.tasks.translation import TranslationLaboratory, load_translation_recipe, open_translation
@@ -116,6 +117,29 @@ class Followed:
 Seen: TypeAlias = Mapping[Hashable, Followed]
 """What one seed gave: by sampler, or by name."""
 Quantity: TypeAlias = Literal["energy", "acceptance", "novel"]
+
+
+def sampling_study(
+    *,
+    name: str,
+    title: str,
+    part: str,
+    method: str,
+    examine: Callable[[TranslationLaboratory, Settings], Seen],
+    conclude: Callable[[Sequence[Seen]], Conclusion],
+) -> Study:
+    """A study of samplers of translations."""
+    return Study(
+        name=name,
+        title=title,
+        part=part,
+        paper=THESIS,
+        method=method,
+        sizes=SIZES,
+        workshop=WORKSHOP,
+        examine=examine,
+        conclude=conclude,
+    )
 
 
 def follow(

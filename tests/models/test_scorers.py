@@ -40,6 +40,8 @@ def models(tokenizer, shape, tmp_path_factory):
         causal = GPT2LMHeadModel(config)
     made = {
         "electric": ElectricModel.from_shape(shape, seed=1),
+        "residual": ElectricModel.from_shape(shape, seed=1, residual=True),
+        "residual/noise": TwoTowerModel.from_shape(shape, seed=2),
         "electra-tt": ElectricModel.from_shape(shape, seed=1, noise_share=0.15),
         "electra-tt/noise": TwoTowerModel.from_shape(shape, seed=2),
         "electra": ElectricModel.from_shape(shape, seed=1, noise_share=0.15),
@@ -66,6 +68,10 @@ def by_hand(kind, folder, tokenizer, text):
     with torch.no_grad():
         if kind == "electric":
             return (-ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]).tolist()
+        if kind == "residual":
+            law = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].log_softmax(-1)
+            energies = ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]
+            return (law[torch.arange(len(inside)), inside] - energies).tolist()
         if kind == "two-tower":
             law = TwoTowerModel.from_pretrained(folder / kind)(rows).logits[0].log_softmax(-1)
             return law[torch.arange(len(inside)), inside].tolist()
@@ -88,6 +94,7 @@ def by_hand(kind, folder, tokenizer, text):
 
 KINDS = {
     "electric": ("Electric PLL", "1"),
+    "residual": ("Electric PLL", "1 + generator"),
     "electra-tt": ("ELECTRA-TT PLL", "1 + generator"),
     "two-tower": ("two-tower PLL", "1"),
     "masked-lm": ("masked-LM PLL", "n"),

@@ -102,6 +102,25 @@ def test_the_loss_by_hand_where_the_noise_always_draws_the_same_token():
     assert metrics["classifier_loss"] == pytest.approx(math.log1p(math.exp(0.3)), rel=1e-5)  # nothing differs
 
 
+def test_a_residual_energy_is_that_of_the_law_relative_to_the_noise():
+    """q exp(-r) with r = E + log q is exp(-E): same loss, and with r = 0 nothing but the noise's share is known."""
+    tokens, logits = random_tokens(40), torch.randn(VOCAB, generator=torch.Generator().manual_seed(1))
+    energies = torch.randn(VOCAB, generator=torch.Generator().manual_seed(2))
+    indices = torch.arange(3)
+
+    def losses(table, residual):
+        objective = NoiseDetection(tokens, tokens, BLOCK, classifier="electric", residual=residual)
+        _, metrics = objective.loss(TablePair(logits, table), indices, step_generator(0, 0))
+        return metrics
+
+    own, relative = losses(energies, False), losses(energies + logits.log_softmax(0), True)
+    assert relative == pytest.approx(own, abs=1e-5)
+    share = 2 / 8
+    prior = -share * math.log(share) - (1 - share) * math.log(1 - share)
+    assert losses(torch.zeros(VOCAB), True)["classifier_loss"] == pytest.approx(prior, abs=1e-5)
+    assert losses(torch.zeros(VOCAB), True)["log_z"] == pytest.approx(0, abs=1e-6)
+
+
 def test_a_masked_generator_reads_masks_where_tokens_are_drawn_again():
     stream = random_tokens(100)
     objective = NoiseDetection(stream, stream, 20, classifier="electra", mask_token=MASK)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -39,6 +39,15 @@ class TextScore:
     def log_score(self) -> float:
         """Their sum: the log-likelihood, or the pseudo-log-likelihood; 0 for an empty text."""
         return float(sum(self.log_scores))
+
+
+class TextScorer(Protocol):
+    """Whatever scores texts, and says how: see `Scorer`."""
+
+    kind: str
+    passes: str
+
+    def score(self, texts: Sequence[str]) -> list[TextScore]: ...
 
 
 class _Row(NamedTuple):
@@ -127,9 +136,13 @@ def _batches(lengths: list[int], *, mixed: bool) -> Iterator[list[int]]:
         yield batch
 
 
-def load_scorer(source: str | Path) -> Scorer:
-    """The scorer of a folder, a Hub name, a GGUF file or `smollm2-135m`; what it holds decides the kind."""
+def load_scorer(source: str | Path) -> TextScorer:
+    """The scorer of a folder, a Hub name, a GGUF file, `smollm2-135m`, `trigram`; what it holds decides the kind."""
+    from lexergy.models.ngram_scorer import NgramScorer  # which needs what stands above
+
     name = str(source)
+    if name == NgramScorer.packaged_name or name.endswith(NgramScorer.suffixes):
+        return NgramScorer.load(name)
     is_reference = (Path(name) / "lexergy_lm.json").is_file()
     if name in CAUSAL_LMS or name.endswith(".gguf") or is_reference:
         return causal_scorer(CausalLM.from_pretrained(name))
@@ -137,8 +150,9 @@ def load_scorer(source: str | Path) -> Scorer:
     config = _config(folder)
     kind, architecture = config.get("model_type"), (config.get("architectures") or [""])[0]
     if kind == ElectricModel.config_class.model_type:
-        generator = None if config.get("noise_share") is None else _two_tower_generator(folder)
-        return electric_scorer(_loaded(ElectricModel, folder), load_tokenizer(folder), generator)
+        model = _loaded(ElectricModel, folder)
+        generator = None if model.config.is_law else _two_tower_generator(folder)
+        return electric_scorer(model, load_tokenizer(folder), generator)
     if kind == TwoTowerModel.config_class.model_type:
         return two_tower_scorer(_loaded(TwoTowerModel, folder), load_tokenizer(folder))
     if architecture.endswith("ForMaskedLM"):
@@ -153,7 +167,7 @@ def load_scorer(source: str | Path) -> Scorer:
 
 
 def _two_tower_generator(folder: Path) -> TwoTowerModel:
-    """The generator without which ELECTRA's classifier is no law of tokens."""
+    """The generator without which ELECTRA's classifier, or a residual energy, is no law of tokens."""
     noise = folder / NOISE_FOLDER
     if _config(noise).get("model_type") != TwoTowerModel.config_class.model_type:
         raise LexergyError(
@@ -166,16 +180,19 @@ def _two_tower_generator(folder: Path) -> TwoTowerModel:
 def electric_scorer(
     model: ElectricModel, tokenizer: PreTrainedTokenizerBase, generator: TwoTowerModel | None = None
 ) -> Scorer:
-    """-E of each token, in one pass; of an ELECTRA-TT, its classifier and its `generator` together."""
+    """-E of each token, in one pass; with the `generator` of an ELECTRA-TT or a residual Electric, log p^ of both."""
     share = model.config.noise_share
 
     def token_scores(rows: Tensor) -> Tensor:
         energies = model(rows.to(device_of(model))).energies[:, 1:-1]
         if generator is None:
             return -energies.cpu()
-        return electra_log_prob(energies.cpu(), _two_tower_log_prob(generator, rows), share)
+        noise_log_prob = _two_tower_log_prob(generator, rows)
+        if share is None:
+            return noise_log_prob - energies.cpu()
+        return electra_log_prob(energies.cpu(), noise_log_prob, share)
 
-    kind = "Electric PLL" if generator is None else "ELECTRA-TT PLL"
+    kind = "Electric PLL" if share is None else "ELECTRA-TT PLL"
     start, end = _ends(tokenizer)
     passes = "1" if generator is None else "1 + generator"
     return Scorer(

@@ -182,9 +182,20 @@ class _Pretraining:
             start_law=start_law,
         )
         if recipe.kind == "electric":
-            return NoisePair(ElectricModel.from_shape(shape, seed, start_law=start_law), noise)
-        share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
-        return NoisePair(ElectricModel.from_shape(shape, seed, noise_share=share), noise)
+            own_law = None if recipe.residual else start_law
+            share = None
+        else:
+            own_law = None
+            share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
+        model = ElectricModel.from_shape(
+            shape,
+            seed,
+            noise_share=share,
+            neighbours=recipe.neighbours,
+            residual=recipe.residual,
+            start_law=own_law,
+        )
+        return NoisePair(model, noise)
 
     def _unigram_law(self) -> Tensor:  # (V,)
         """log-frequencies of the tokens, each counted once more."""
@@ -210,6 +221,7 @@ class _Pretraining:
             validation,
             self.recipe.block_length,
             classifier="electric" if recipe.kind == "electric" else "electra",
+            residual=recipe.residual,
             mask_token=mask_token if recipe.kind == "electra" else None,
             validation_blocks=blocks,
         )

@@ -40,6 +40,8 @@ class ClozeModelRecipe(ShapeRecipe):
     """One model to train.
 
     `noise_size` is the width of the noise as a share of the model's: 1/4 for two towers, 1/3 for ELECTRA's masked LM.
+    `neighbours`: the energy compares a token with its neighbours' states too (`NeighbourTerm`), and learns far sooner.
+    `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole law.
     `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
     """
 
@@ -47,6 +49,8 @@ class ClozeModelRecipe(ShapeRecipe):
     architecture: Literal["eurobert", "bert"] = "eurobert"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     noise_size: Share | None = None
+    neighbours: bool = False
+    residual: bool = False
     start: Literal["uniform", "unigram"] = "uniform"
     training: TrainingConfig
 
@@ -54,6 +58,10 @@ class ClozeModelRecipe(ShapeRecipe):
     def _only_pairs_have_noise(self) -> Self:
         if self.noise_size is not None and not self.has_noise:
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
+        if self.neighbours and not self.has_noise:
+            raise ValueError(f"`neighbours` is for Electric and ELECTRA; leave it out for {self.kind}")
+        if self.residual and self.kind != "electric":
+            raise ValueError(f"`residual` is for Electric; leave it out for {self.kind}")
         if self.kind == "masked-lm" and (self.architecture, self.start) != ("eurobert", "uniform"):
             raise ValueError("a masked-lm is a eurobert that starts uniform; leave `architecture` and `start` out")
         return self

@@ -10,7 +10,7 @@ from torch import Tensor
 from lexergy.core.rescoring import Comparison, choose_weight, chosen_statistics, combined_scores, matched_pairs
 from lexergy.data.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
-from lexergy.models.scorers import Scorer, load_scorer
+from lexergy.models.scorers import TextScorer, load_scorer
 from lexergy.progress import progress_bar
 from lexergy.tasks.scoring import TextScores, score_texts
 from lexergy.tasks.text_metrics import Metric, metric_named
@@ -177,7 +177,7 @@ def _without_model(lists: dict[str, _List], metric: Metric) -> list[System]:
     return [System(system, dev=found.get("dev"), test=found["test"]) for system, found in values.items()]
 
 
-def _scored(scorer: Scorer, source: str, part: str, each: _List, progress: bool) -> _Scores:
+def _scored(scorer: TextScorer, source: str, part: str, each: _List, progress: bool) -> _Scores:
     places = [(row, rank) for row, utterance in enumerate(each.utterances) for rank in range(len(utterance.hypotheses))]
     texts = [each.utterances[row].hypotheses[rank].text for row, rank in places]
     scores = score_texts(scorer, source, texts, progress=progress)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lexergy.data.files import cache_folder, hash_of
 from lexergy.data.shards import ShardStore
-from lexergy.models.scorers import Scorer
+from lexergy.models.scorers import TextScorer
 from lexergy.progress import progress_bar
 from lexergy.tasks.fingerprint import fingerprint
 
@@ -38,7 +38,7 @@ class TextScores(NamedTuple):
     seconds: float  # that the scoring took, when it was done
 
 
-def score_texts(scorer: Scorer, source: str, texts: Sequence[str], *, progress: bool = True) -> TextScores:
+def score_texts(scorer: TextScorer, source: str, texts: Sequence[str], *, progress: bool = True) -> TextScores:
     """All scores at once; see `scored_shards`."""
     columns: dict[str, list[np.ndarray]] = {"log_score": [], "num_tokens": [], "num_pieces": []}
     seconds = 0.0
@@ -50,7 +50,9 @@ def score_texts(scorer: Scorer, source: str, texts: Sequence[str], *, progress: 
     return TextScores(log_scores, num_tokens, num_pieces, seconds)
 
 
-def scored_shards(scorer: Scorer, source: str, texts: Sequence[str], *, progress: bool = True) -> Iterator[ScoredTexts]:
+def scored_shards(
+    scorer: TextScorer, source: str, texts: Sequence[str], *, progress: bool = True
+) -> Iterator[ScoredTexts]:
     """The texts' scores, some thousands at a time.
 
     Each shard is kept in the cache under the model (`source`) and the texts, and is not computed again; within one,
@@ -83,7 +85,7 @@ def _place(source: str, texts: Sequence[str]) -> tuple[Path, dict[str, Any]]:
     return cache_folder() / "scores" / hash_of(provenance), provenance
 
 
-def _score(scorer: Scorer, texts: Sequence[str]) -> pa.Table:
+def _score(scorer: TextScorer, texts: Sequence[str]) -> pa.Table:
     started = time.monotonic()
     unique = list(dict.fromkeys(texts))
     scores = dict(zip(unique, scorer.score(unique), strict=True))

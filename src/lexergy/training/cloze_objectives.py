@@ -40,7 +40,7 @@ class NoiseDetection:
     training and fixed in validation. The classifier is
 
     - `electric`: sigma(E_t + log(k q(x_t) / (n - k))), Algorithm 2, Clark et al. 2020, NCE: the noise is a two-tower
-      model, and any token drawn again is noise;
+      model, and any token drawn again is noise; `residual`: E_t is that of q exp(-E_t), so that the law starts as q;
     - `electra`: sigma(E_t), negative sampling: a token is a replacement where it differs from the original. Without
       a `mask_token` the noise is a two-tower model (ELECTRA-TT), with one it is a masked LM.
 
@@ -54,6 +54,7 @@ class NoiseDetection:
         block_length: int,
         *,
         classifier: Classifier,
+        residual: bool = False,
         mask_token: int | None = None,
         validation_blocks: int | None = None,
     ) -> None:
@@ -61,6 +62,7 @@ class NoiseDetection:
         validation = stream_blocks(validation_tokens, block_length + 2, block_length, "validation_tokens")
         self.validation = spread(validation, validation_blocks)
         self.classifier = classifier
+        self.residual = residual
         self.mask_token = mask_token
         self.num_noise = num_noise_positions(block_length)
 
@@ -90,6 +92,8 @@ class NoiseDetection:
         if self.classifier == "electra":
             logits, is_noise = energies, noised.tokens[:, 1:-1] != blocks[:, 1:-1].to(energies.device)
         else:
+            if self.residual:
+                energies = energies - noised.noise_log_prob
             logits = one_pass_logits(energies, noised.noise_log_prob, self.num_noise)
             is_noise = noised.is_noise
         classifier_loss = classifier_losses(logits, is_noise).mean()

@@ -1,6 +1,7 @@
 """Electric, the two towers and the masked generator: what each position may see, sizes, saving."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -135,3 +136,39 @@ def test_a_width_that_heads_do_not_divide_is_refused():
             ElectricModel.from_shape(BodyShape(VOCAB, 18, 2, 4, 16, architecture), seed=0)
     with pytest.raises(LexergyError, match="expected 'eurobert' or 'bert'"):
         ElectricModel.from_shape(BodyShape(VOCAB, 16, 2, 4, 16, "gpt"), seed=0)
+
+
+def test_embeddings_start_long_enough_to_be_heard(shape):
+    """A token's vector has a length of about 1 where no norm follows, and the way into a narrower tower keeps it."""
+    wide = replace(shape, vocab_size=500, hidden_size=64)
+    electric, towers = ElectricModel.from_shape(wide, 1), TwoTowerModel.from_shape(wide, 2, embedding_size=128)
+    with torch.no_grad():
+        lengths = electric.get_input_embeddings().weight.norm(dim=1).mean().item()
+        assert lengths == pytest.approx(1 if shape.architecture == "eurobert" else 0.02 * 8, rel=0.1)
+        inside = towers.inwards(towers.embeddings.weight) - towers.inwards.bias
+        assert inside.std().item() == pytest.approx(towers.embeddings.weight.std().item(), rel=0.1)
+
+
+def test_neighbours_are_compared_by_hand(shape, tokens):
+    model = ElectricModel.from_shape(shape, seed=1, neighbours=True).eval()
+    plain = ElectricModel.from_shape(shape, seed=2).eval()
+    plain.load_state_dict(model.state_dict(), strict=False)
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens).energies, plain(tokens).energies)  # the vectors start at 0
+        model.neighbours.vectors.weight.normal_(generator=torch.Generator().manual_seed(0))
+        found = plain(tokens).energies - model(tokens).energies  # (B, L)
+        states, term = plain(tokens).last_hidden_state, model.neighbours
+        for row in range(len(tokens)):
+            for place in range(LENGTH):
+                left = states[row, place - 1] if place > 0 else torch.zeros(16)
+                right = states[row, place + 1] if place + 1 < LENGTH else torch.zeros(16)
+                beside = term.sides.weight @ torch.cat([left, right])
+                expected = term.vectors.weight[tokens[row, place]] @ beside
+                assert found[row, place].item() == pytest.approx(expected.item(), abs=1e-4)
+
+
+def test_a_residual_energy_starts_as_its_noise_and_has_no_law_of_its_own(shape, tokens):
+    model = ElectricModel.from_shape(shape, seed=1, residual=True).eval()
+    assert model(tokens).energies.abs().max().item() < 0.3
+    with pytest.raises(LexergyError, match="noise's law"):
+        model.log_partition(tokens[0], 3)

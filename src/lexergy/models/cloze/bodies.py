@@ -62,6 +62,17 @@ def body_config(shape: BodyShape, *, causal: bool) -> dict[str, Any]:
     return model.config.to_dict()
 
 
+def start_embeddings(embeddings: torch.nn.Module, shape: BodyShape) -> None:
+    """Give the vectors of tokens a length of about 1, where no norm stands between them and the first layer.
+
+    As short as other weights start (.02 each), they are drowned by what the layers add, and nothing is learnt for long.
+    """
+    if shape.architecture == EUROBERT:
+        weight = cast(torch.Tensor, embeddings.weight)
+        with torch.no_grad():
+            weight.mul_(weight.shape[1] ** -0.5 / weight.std())
+
+
 def make_body(config: dict[str, Any] | None) -> PreTrainedModel:
     """An untrained transformer of this configuration, without BERT's pooler."""
     values: PreTrainedConfig = AutoConfig.for_model(**(config or {"model_type": BERT}))

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, initialization
 from transformers.utils import ModelOutput
 
-from lexergy.models.cloze.bodies import BodyShape, body_config, make_body
+from lexergy.errors import LexergyError
+from lexergy.models.cloze.bodies import BodyShape, body_config, make_body, start_embeddings
 from lexergy.models.initialisation import initialised_from
 
 ROWS_AT_ONCE = 256
@@ -18,16 +19,24 @@ ROWS_AT_ONCE = 256
 class ElectricConfig(PreTrainedConfig):
     """The encoder's own configuration.
 
-    `token_bias`: the energy has a number for each token of the vocabulary too. `noise_share` is set where the head was
-    trained as ELECTRA's classifier, sigma(E) = P(replaced): its energies are then no cloze law of their own, and are
-    read together with those of the generator (`core.cloze_nce`).
+    `token_bias`: the energy has a number for each token of the vocabulary too. `neighbours`: and a vector, which is
+    compared with the states of the two neighbours. `residual`: p^ = q exp(-E), so that the
+    energies are read together with the law q of the noise. `noise_share` is set where the head was trained as
+    ELECTRA's classifier, sigma(E) = P(replaced): its energies too are read together with q (`core.cloze_nce`).
     """
 
     model_type = "lexergy_electric"
 
     encoder: dict | None = None
     token_bias: bool = False
+    neighbours: bool = False
+    residual: bool = False
     noise_share: float | None = None
+
+    @property
+    def is_law(self) -> bool:
+        """Whether exp(-E) is the cloze law by itself, without the noise's."""
+        return self.noise_share is None and not self.residual
 
 
 @dataclass
@@ -36,12 +45,30 @@ class ElectricOutput(ModelOutput):
     last_hidden_state: Tensor | None = None  # (B, L, D)
 
 
+class NeighbourTerm(nn.Module):
+    """v(x_t) . (A h_{t-1} + B h_{t+1}): how well a token goes with the states beside it; 0 at the start.
+
+    Whether a token is odd here depends on two things at once, itself and its context. An encoder of which only
+    w . h_t is read finds such products late; written out, they are learnt from the first step on.
+    """
+
+    def __init__(self, vocab_size: int, width: int) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(vocab_size, width)
+        self.sides = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, tokens: Tensor, states: Tensor) -> Tensor:  # (B, L), (B, L, D) -> (B, L)
+        left, right = nn.functional.pad(states, (0, 0, 1, 1)).unfold(1, 3, 1)[..., ::2].unbind(-1)  # (B, L, D) each
+        return (self.vectors(tokens) * self.sides(torch.cat([left, right], -1))).sum(-1)
+
+
 class ElectricModel(PreTrainedModel):
     """E(x)_t = w . h(x)_t + b on the states of a bidirectional transformer (Sec. 2.1, Clark et al. 2020).
 
     p^(x_t | x_\\t) = exp(-E(x)_t), which training brings close to the normalised law (Z = 1). The bias, which the
     paper does not print, starts at log V: exp(-E) then starts near the uniform law, so near Z = 1. With a
-    `start_law` b is a number for each token and exp(-E) starts near that law.
+    `start_law` b is a number for each token and exp(-E) starts near that law. `neighbours` adds a term that the paper
+    does not have (`NeighbourTerm`).
 
     A sequence has one token of context at each end (end-of-text, or whatever the text was cut from); the energies of
     these two are not trained.
@@ -53,8 +80,10 @@ class ElectricModel(PreTrainedModel):
     def __init__(self, config: ElectricConfig) -> None:
         super().__init__(config)
         self.encoder = make_body(config.encoder)
-        self.energy = nn.Linear(self.encoder.config.hidden_size, 1)
+        width = self.encoder.config.hidden_size
+        self.energy = nn.Linear(width, 1)
         self.token_bias = nn.Embedding(self.vocab_size, 1) if config.token_bias else None
+        self.neighbours = NeighbourTerm(self.vocab_size, width) if config.neighbours else None
         self.post_init()
 
     @classmethod
@@ -64,12 +93,23 @@ class ElectricModel(PreTrainedModel):
         seed: int,
         *,
         noise_share: float | None = None,
+        neighbours: bool = False,
+        residual: bool = False,
         start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
     ) -> Self:
         """An untrained model whose weights depend on the seed alone."""
         encoder = body_config(shape, causal=False)
         with initialised_from(seed):
-            model = cls(ElectricConfig(encoder=encoder, token_bias=start_law is not None, noise_share=noise_share))
+            model = cls(
+                ElectricConfig(
+                    encoder=encoder,
+                    token_bias=start_law is not None,
+                    neighbours=neighbours,
+                    residual=residual,
+                    noise_share=noise_share,
+                )
+            )
+        start_embeddings(model.get_input_embeddings(), shape)
         if start_law is not None and model.token_bias is not None:
             with torch.no_grad():
                 model.token_bias.weight.copy_(-start_law[:, None])
@@ -80,11 +120,15 @@ class ElectricModel(PreTrainedModel):
         energies = self.energy(states).squeeze(-1)  # (B, L)
         if self.token_bias is not None:
             energies = energies + self.token_bias(input_ids).squeeze(-1)
+        if self.neighbours is not None:
+            energies = energies - self.neighbours(input_ids, states)
         return ElectricOutput(energies=energies, last_hidden_state=states)
 
     @torch.no_grad()
     def log_partition(self, tokens: Tensor, position: int) -> float:  # (L,)
         """log Z(x_\\t) = log sum_v exp(-E(REPLACE(x, t, v))_t), exactly, by a pass for each token of the vocabulary."""
+        if not self.config.is_law:
+            raise LexergyError("these energies are read together with a noise's law; expected an Electric without.")
         parts = []
         for candidates in torch.arange(self.vocab_size, device=tokens.device).split(ROWS_AT_ONCE):
             rows = tokens.expand(len(candidates), -1).clone()  # (R, L)
@@ -105,5 +149,8 @@ class ElectricModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "energy", None):
-            is_law = self.config.noise_share is None and not self.config.token_bias
-            initialization.constant_(module.bias, math.log(self.vocab_size) if is_law else 0.0)
+            starts_uniform = self.config.is_law and not self.config.token_bias
+            initialization.constant_(module.bias, math.log(self.vocab_size) if starts_uniform else 0.0)
+        if isinstance(module, NeighbourTerm):
+            initialization.zeros_(module.vectors.weight)
+            initialization.normal_(module.sides.weight, 0.0, module.sides.in_features**-0.5)

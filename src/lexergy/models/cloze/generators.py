@@ -4,15 +4,17 @@ Both read token embeddings that may be wider than they are, and may belong to an
 inputs are projected to the transformer's width, and states back to that of the embeddings for the softmax.
 """
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, initialization
 from transformers.utils import ModelOutput
 
-from lexergy.models.cloze.bodies import BodyShape, body_config, make_tower
+from lexergy.models.cloze.bodies import BodyShape, body_config, make_tower, start_embeddings
 from lexergy.models.initialisation import initialised_from
+
+START_GAIN = 0.2  # of what meets the embeddings in the softmax, which so starts near its bias
 
 
 class GeneratorConfig(PreTrainedConfig):
@@ -73,8 +75,10 @@ class Generator(PreTrainedModel):
         body = body_config(shape, causal=cls.is_causal)
         with initialised_from(seed):
             model = cls(cls.config_class(body=body, embedding_size=embedding_size or shape.hidden_size))
-        if start_law is not None:
-            with torch.no_grad():
+        start_embeddings(model.embeddings, shape)
+        with torch.no_grad():
+            cast(nn.LayerNorm, model.outwards[-1]).weight.fill_(START_GAIN)
+            if start_law is not None:
                 model.bias.copy_(start_law)
         return model
 
@@ -83,6 +87,12 @@ class Generator(PreTrainedModel):
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
         self.embeddings = value
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if module is getattr(self, "inwards", None):
+            # Keeps the embeddings' scale: weights as small as all others leave tokens too faint to be learnt from.
+            initialization.normal_(module.weight, 0.0, self.config.embedding_size**-0.5)
 
     def _logits(self, states: Tensor) -> Tensor:  # (..., width) -> (..., V)
         return nn.functional.linear(self.outwards(states), self.embeddings.weight, self.bias)

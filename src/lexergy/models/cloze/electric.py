@@ -151,6 +151,8 @@ class ElectricModel(PreTrainedModel):
         if module is getattr(self, "energy", None):
             starts_uniform = self.config.is_law and not self.config.token_bias
             initialization.constant_(module.bias, math.log(self.vocab_size) if starts_uniform else 0.0)
-        if isinstance(module, NeighbourTerm):
-            initialization.zeros_(module.vectors.weight)
-            initialization.normal_(module.sides.weight, 0.0, module.sides.in_features**-0.5)
+        neighbours = getattr(self, "neighbours", None)
+        if neighbours is not None and module is neighbours.vectors:
+            initialization.zeros_(module.weight)
+        if neighbours is not None and module is neighbours.sides:
+            initialization.normal_(module.weight, 0.0, module.in_features**-0.5)

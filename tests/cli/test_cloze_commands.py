@@ -124,6 +124,8 @@ def test_rescoring(models, lists, folder, capsys):
     assert len(out.read_text().splitlines()) == 5
     without_model = json.loads(output_of(["rescore", lists["test"], "--dev", lists["dev"], "--json"], capsys).out)
     assert without_model["systems"] == result["systems"][:2]
+    some = json.loads(output_of(["rescore", lists["test"], "--utterances", "2", "--json"], capsys).out)
+    assert some["num_utterances"] == 2
     table = output_of([*arguments, "--lambda", "0.5"], capsys).out
     assert "1-best" in table
     assert "against the 1-best" in " ".join(table.split())

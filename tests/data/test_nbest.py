@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from lexergy.data import librispeech
-from lexergy.data.nbest import Hypothesis, Utterance, load_nbest, save_nbest
+from lexergy.data.nbest import Hypothesis, Utterance, load_nbest, save_nbest, some_of
 from lexergy.errors import LexergyError
 
 LISTS = [
@@ -21,6 +21,12 @@ def test_a_list_is_read_as_it_was_written(tmp_path, suffix):
     path = tmp_path / f"list{suffix}"
     save_nbest(path, LISTS)
     assert load_nbest(path) == LISTS
+
+
+def test_some_of_a_list_are_spread_over_it():
+    many = [Utterance(str(number), (Hypothesis("a", 0.0),)) for number in range(10)]
+    assert [utterance.id for utterance in some_of(many, 4)] == ["0", "2", "5", "7"]
+    assert some_of(many, 20) == some_of(many, None) == many
 
 
 def test_the_json_of_mlm_scoring(tmp_path):

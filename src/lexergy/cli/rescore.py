@@ -33,6 +33,12 @@ def rescore(
         typer.Option("--lambda", help="Use this lambda instead.", callback=positive("leave it out and give --dev")),
     ] = None,
     metric: Annotated[str, typer.Option(help="wer, bleu or chrf.")] = "wer",
+    utterances: Annotated[
+        int | None,
+        typer.Option(
+            help="Only so many utterances of each list, at equal distances.", callback=positive("leave it out for all")
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the list as the first model re-ranks it.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -48,9 +54,10 @@ def rescore(
     \b
       lexergy rescore test.json --model runs/electric-cpu/electric --dev dev.json --out better.json
       lexergy rescore test.json --model runs/electric-cpu/electric --model smollm2-135m --dev dev.json
+      lexergy rescore test.json --model smollm2-135m --dev dev.json --utterances 100
       lexergy rescore test.json
     """
-    from lexergy.data.nbest import load_nbest, save_nbest
+    from lexergy.data.nbest import load_nbest, save_nbest, some_of
 
     if model and (dev is None) == (weight is None):
         raise LexergyError(
@@ -61,7 +68,8 @@ def rescore(
         raise LexergyError("`--out` was given without `--model`; expected a model to re-rank the list with.")
     if out is not None and out.suffix not in (".json", ".jsonl"):
         raise LexergyError(f"`--out` is {out}; expected a name that ends in .json or .jsonl.")
-    test, development = load_nbest(nbest), None if dev is None else load_nbest(dev)
+    test = some_of(load_nbest(nbest), utterances)
+    development = None if dev is None else some_of(load_nbest(dev), utterances)
     from lexergy.tasks.rescore import rescore as rescore_lists  # seconds to import: after what may be mistaken
 
     result = rescore_lists(test, model or [], dev=development, weight=weight, metric=metric, seed=seed)

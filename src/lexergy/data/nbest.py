@@ -45,6 +45,13 @@ def load_nbest(path: str | Path) -> list[Utterance]:
     return utterances
 
 
+def some_of(utterances: list[Utterance], count: int | None) -> list[Utterance]:
+    """At most `count` of them, at equal distances (none given: all)."""
+    if count is None or count >= len(utterances):
+        return utterances
+    return [utterances[index * len(utterances) // count] for index in range(count)]
+
+
 def save_nbest(path: str | Path, utterances: list[Utterance]) -> None:
     """Write a list in the format that its suffix names."""
     path = Path(path)

@@ -1,6 +1,6 @@
 """Sentences scored per second: Electric beside a masked LM of the same size, and both kinds of LM beside `minicons`.
 
-    python benchmarks/scoring.py [--sentences 64] [--tokens 25]
+    python benchmarks/scoring.py [--sentences 64] [--tokens 25] [--mixed]
 
 One run, the same sentences and threads for all. The models are untrained, since speed does not depend on the weights.
 `minicons` is compared with where it is installed (`pip install --no-deps minicons wonderwords`), and its scores must be
@@ -35,10 +35,12 @@ TOLERANCE = 1e-4  # of a score, relative
 Score = Callable[[Sequence[str]], list[float]]
 
 
-def sentences_of(count: int, num_tokens: int) -> list[str]:
-    """Different sentences of so many words, each of which is one token."""
+def sentences_of(count: int, num_tokens: int, *, mixed: bool) -> list[str]:
+    """Different sentences of so many words, or so many in the mean; each word is one token."""
     generator = random.Random(0)
-    return [" ".join(generator.choice(WORDS) for _ in range(num_tokens)) for _ in range(count)]
+    spread = num_tokens * 4 // 5 if mixed else 0
+    lengths = [num_tokens + generator.randint(-spread, spread) for _ in range(count)]
+    return [" ".join(generator.choice(WORDS) for _ in range(length)) for length in lengths]
 
 
 def cloze_scorers() -> tuple[dict[str, Score], Any, Any]:
@@ -110,9 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=25)
+    parser.add_argument(
+        "--mixed", action="store_true", help="sentences of different lengths, of so many tokens in the mean"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    sentences = sentences_of(options.sentences, options.tokens)
+    sentences = sentences_of(options.sentences, options.tokens, mixed=options.mixed)
     scorers, masked, tokenizer = cloze_scorers()
     causal, causal_tokenizer = causal_model()
     scorers["causal LM"] = total(causal_scorer(CausalLM(causal, causal_tokenizer)))
@@ -120,7 +125,8 @@ def main() -> None:
         scorers |= minicons_scorers(masked, tokenizer, causal, causal_tokenizer)
         worst = check_agreement(scorers, sentences)
         print(f"largest relative difference from minicons: {worst:.1e}", "" if worst < TOLERANCE else "TOO LARGE")
-    print(f"{len(sentences)} sentences of {options.tokens} tokens, {torch.get_num_threads()} threads")
+    size = f"{options.tokens} tokens{' in the mean' if options.mixed else ''}"
+    print(f"{len(sentences)} sentences of {size}, {torch.get_num_threads()} threads")
     fastest = None
     for name, score in scorers.items():
         seconds = median_seconds(lambda score=score: score(sentences), options.repeats)  # type: ignore[misc]

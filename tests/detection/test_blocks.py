@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from lexergy.models.detection.blocks import Block, batches_by_length, excerpts, intersecting_blocks, mean_by_token
+from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 
 
 def test_blocks_by_hand():
@@ -29,15 +29,6 @@ def test_excerpts_begin_with_words_and_are_spread_evenly():
     assert all(text[start:].startswith("word") for start, _ in places)
     assert {later[0] - earlier[0] for earlier, later in pairwise(places)} <= set(range(1215, 1236))
     assert excerpts("x" * 1000, 2, 100) == [(0, 100), (900, 1000)]
-
-
-def test_batches_hold_rows_of_similar_length():
-    lengths = [3, 50, 4, 48, 1, 49, 20]
-    batches = list(batches_by_length(lengths, 100))
-    assert sorted(place for batch in batches for place in batch) == list(range(7))
-    assert batches == [[4, 0], [2], [6], [3, 5], [1]]  # 3 is not much longer than 1; 49 fits beside 48 and 50 does not
-    assert list(batches_by_length([200], 100)) == [[0]]
-    assert list(batches_by_length([], 100)) == []
 
 
 def test_a_token_in_two_blocks_has_the_mean_of_both():

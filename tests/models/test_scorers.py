@@ -119,7 +119,7 @@ def test_scores_are_the_sums_by_hand(models, tokenizer, kind):
 def test_batching_changes_nothing(models, kind, monkeypatch):
     scorer = load_scorer(models / kind)
     together = scorer.score(TEXTS)
-    monkeypatch.setattr(scorers, "TOKENS_AT_ONCE", 1)
+    monkeypatch.setattr(scorer, "_tokens_at_once", 1)
     monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 1)
     for one, other in zip(scorer.score(TEXTS), together, strict=True):
         assert one.log_scores == pytest.approx(other.log_scores, abs=1e-5)

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.cloze_nce import electra_log_prob
 from lexergy.errors import LexergyError
+from lexergy.models.batches import batches_by_length
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.devices import default_device, device_of
@@ -20,6 +21,7 @@ from lexergy.models.masked_lm import MaskedLM, logits_at
 from lexergy.models.sources import CAUSAL_LMS, resolve_encoder
 
 TOKENS_AT_ONCE = 2**13
+PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little padding and stay in the caches
 LOGITS_AT_ONCE = 2**26
 END_OF_TEXT = "<|endoftext|>"
 NOISE_FOLDER = "noise"
@@ -78,6 +80,7 @@ class Scorer:
         end: int | None,
         max_length: int | None = None,
         passes: str = "1",
+        tokens_at_once: int = TOKENS_AT_ONCE,
     ) -> None:
         self.kind = kind
         self.tokenizer = tokenizer
@@ -85,6 +88,7 @@ class Scorer:
         self._token_scores = token_scores
         self._start, self._end = start, [] if end is None else [end]
         self._reads_left_to_right = end is None
+        self._tokens_at_once = tokens_at_once
         self._longest = None if max_length is None else max_length - 1 - len(self._end)
 
     @torch.inference_mode()
@@ -101,7 +105,8 @@ class Scorer:
         )
         rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
         scores: list[list[float]] = [[] for _ in rows]
-        for batch in _batches([len(row.tokens) for row in rows], mixed=self._reads_left_to_right):
+        row_lengths = [len(row.tokens) for row in rows]
+        for batch in batches_by_length(row_lengths, self._tokens_at_once, equal=not self._reads_left_to_right):
             lengths = [len(rows[index].tokens) for index in batch]
             padded = [rows[index].tokens + [self._start] * (max(lengths) - len(rows[index].tokens)) for index in batch]
             found = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
@@ -121,19 +126,6 @@ class Scorer:
         size = self._longest or max(1, len(ids))
         for first in range(0, len(ids), size):
             yield sequence[first : min(first + size, len(ids)) + 1 + len(self._end)]
-
-
-def _batches(lengths: list[int], *, mixed: bool) -> Iterator[list[int]]:
-    """Indices of rows, shortest first, a bounded number of tokens at a time; of one length unless `mixed`."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
-        same = mixed or not batch or lengths[index] == lengths[batch[0]]
-        if batch and not (same and (len(batch) + 1) * lengths[index] <= TOKENS_AT_ONCE):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch
 
 
 def load_scorer(source: str | Path) -> TextScorer:
@@ -235,11 +227,16 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         "log-likelihood",
         lm.tokenizer,
         lambda rows: _softmax_scores(
-            lambda chunk: lm.forbid_(lm.model(chunk).logits[:, :-1]), rows, rows[:, 1:], lm.vocab_size, lm.device
+            lambda chunk: lm.forbid_(lm.model(input_ids=chunk, use_cache=False).logits[:, :-1]),
+            rows,
+            rows[:, 1:],
+            lm.vocab_size,
+            lm.device,
         ),
         start=start,
         end=None,
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
+        tokens_at_once=PADDED_TOKENS_AT_ONCE_CPU if lm.device.type == "cpu" else TOKENS_AT_ONCE,
     )
 
 
@@ -283,7 +280,9 @@ def _softmax_scores(
     parts = []
     for chunk, target in zip(rows.to(device).split(at_once), targets.to(device).split(at_once), strict=True):
         logits = logits_of(chunk)
-        parts.append((logits.gather(-1, target.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)).cpu())
+        # Row by row: the exponentials of a whole chunk would leave the caches of a CPU.
+        log_z = torch.stack([row.logsumexp(-1) for row in logits])
+        parts.append((logits.gather(-1, target.unsqueeze(-1)).squeeze(-1) - log_z).cpu())
     return torch.cat(parts)
 
 

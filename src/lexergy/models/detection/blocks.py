@@ -1,13 +1,10 @@
 """Texts of any length as blocks that a model can read at once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-
-# The longest row of a batch beside its shortest: padding costs as much as text, a batch of its own very little.
-_STRETCH, _SLACK = 1.1, 2
 
 
 class Block(NamedTuple):
@@ -37,19 +34,6 @@ def excerpts(text: str, count: int, size: int) -> list[tuple[int, int]]:
         word = text.find(" ", start, start + size // 2) + 1 if start else 0  # 0 where there is no blank
         places.append((word or start, start + size))
     return places
-
-
-def batches_by_length(lengths: Sequence[int], most_tokens: int) -> Iterator[list[int]]:
-    """Places of rows of similar length, at most `most_tokens` of them with padding in each batch."""
-    batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        too_long = batch and lengths[place] > _STRETCH * lengths[batch[0]] + _SLACK
-        if batch and (too_long or lengths[place] * (len(batch) + 1) > most_tokens):
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
 
 
 def mean_by_token(length: int, blocks: Sequence[Block], values: Sequence[Tensor]) -> Tensor:

@@ -9,8 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
+from lexergy.models.batches import batches_by_length
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.detection.blocks import Block, batches_by_length
+from lexergy.models.detection.blocks import Block
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
 
 _ENERGY, _LM = "energy", "lm"

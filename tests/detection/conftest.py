@@ -5,8 +5,6 @@ import json
 import pytest
 import torch
 from detection_toy import MACHINE, PEOPLE, SHARED, written
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from lexergy.models.causal_lm import CausalLM
 from lexergy.models.detection import Detector
@@ -15,6 +13,7 @@ from lexergy.models.detection.readers import EncoderReader, StatesReader
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
 from lexergy.models.scratch import build_causal_lm
 from lexergy.models.tokenizer import train_tokenizer
+from lexergy.testing import save_tiny_encoder
 
 
 @pytest.fixture(scope="session")
@@ -30,27 +29,7 @@ def lm_folder(tmp_path_factory):
 def encoder_folder(tmp_path_factory):
     """A BERT of 40 positions with a wordpiece per word and letter."""
     folder = tmp_path_factory.mktemp("models") / "encoder"
-    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    words = sorted({*PEOPLE, *MACHINE, *SHARED} - set(letters))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *words, *letters, *(f"##{a}" for a in letters)]
-    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    ).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=40,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        BertModel(config).save_pretrained(folder)
+    save_tiny_encoder(folder, sorted({*PEOPLE, *MACHINE, *SHARED}))
     return folder
 
 

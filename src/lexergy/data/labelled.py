@@ -59,6 +59,7 @@ class Question:
 
 
 HUB = "glue"
+HUB_REMEDY = "fetch it where the Hub can be reached, and give it as a JSONL or CSV file"
 GLUE_NAME = "nyu-mll/glue"
 GLUE = {  # fields of the text and of its pair
     "cola": ("sentence", None),
@@ -93,7 +94,7 @@ def load_questions(source: str) -> list[Question]:
     or from `squad:SPLIT` and `squad_v2:SPLIT`."""
     name, _, split = source.partition(":")
     if name in SQUAD:
-        dataset = hub_dataset(SQUAD[name], split or "train")
+        dataset = hub_dataset(SQUAD[name], split or "train", HUB_REMEDY)
         return [_question(record, f"{source}:{number}") for number, record in enumerate(dataset)]
     if Path(source).suffix == ".json":
         return _some(list(_squad_json(source)), source)
@@ -114,7 +115,7 @@ def _glue(source: str) -> list[LabelledText]:
     if task not in GLUE:
         raise LexergyError(f"GLUE has no task `{task}` here; expected one of: {', '.join(GLUE)}.")
     text, pair = GLUE[task]
-    dataset = hub_dataset(f"{GLUE_NAME}:{task}", split or "train")
+    dataset = hub_dataset(f"{GLUE_NAME}:{task}", split or "train", HUB_REMEDY)
     names = getattr(dataset.features["label"], "names", None)
     return [
         LabelledText(

@@ -20,7 +20,7 @@ from lexergy.tasks.translation_walks import Walk
 
 WORKSHOP = Workshop(load_translation_recipe, open_translation, "test sentences")
 SIZES = {
-    "cpu": Size("translation-cpu", settings={"sentences": 60, "chains": 1, "sweeps": 20, "burn_in": 5}),
+    "cpu": Size("translation-cpu", settings={"sentences": 50, "chains": 1, "sweeps": 33, "burn_in": 7}),
     "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
 }
 FIRST_BLOCK = 4  # positions, falling to 1

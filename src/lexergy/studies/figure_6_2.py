@@ -24,10 +24,10 @@ def _examine(laboratory: TranslationLaboratory, settings: Settings) -> Seen:
 
 def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     energies, scores = (by_sweep(evidence, SAMPLERS, quantity) for quantity in ("energy", "bleu"))
-    rows = {("", sampler): printed for sampler, printed in zip(SAMPLERS, PRINTED, strict=True)}
+    rows = {("single", sampler): printed for sampler, printed in zip(SAMPLERS, PRINTED, strict=True)}
     return Conclusion(
         tables=(
-            samplers_table(evidence, "", rows),
+            samplers_table(evidence, "positions", rows),
             sweeps_table({"E_norm": energies, "BLEU": scores}),
         ),
         panels=(

@@ -24,6 +24,7 @@ WARM_START, GIBBS, MASK_PREDICT, LOCAL, RAW = (
     *("warm start", f"degenerate Gibbs (T = {TEMPERATURE})", f"Mask-Predict ({ITERATIONS} iterations)"),
     *("local energy", "raw energy"),
 )
+SHORT = ("warm start", "Gibbs", "Mask-Predict", "MH, local", "MH, raw")
 PRINTED = {WARM_START: 20.27, GIBBS: 27.88, MASK_PREDICT: 29.27, LOCAL: 29.74, RAW: 30.12}  # German to English
 SAMPLERS: Mapping[str, Sampler] = {
     GIBBS: Sampler("deg", TEMPERATURE),
@@ -60,7 +61,7 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     }
     return Conclusion(
         tables=(Table("translations", columns, rows),),
-        panels=tuple(points_panel("", ylabel, list(PRINTED), {"": some}) for ylabel, some in found.items()),
+        panels=tuple(points_panel("", ylabel, SHORT, {"": some}) for ylabel, some in found.items()),
         findings=tuple(
             above(
                 f"Metropolis-Hastings around the mode of the {name} is better than {other}.",

@@ -13,6 +13,7 @@ from lexergy.report.panels import draw_panels
 from lexergy.report.plots import format_seconds
 from lexergy.studies.findings import Finding
 from lexergy.studies.study import Cell, StudyResult, Table
+from lexergy.tasks.stages import current_versions
 
 ROUNDING_ERROR = 1e-12
 
@@ -103,6 +104,7 @@ def _circumstances(result: StudyResult, command: str) -> str:
         f"seeds {', '.join(map(str, result.seeds))}{'; ' if settings else ''}{settings}",
         f"- Wall time: runs {format_seconds(result.run_seconds)}, "
         f"this study's measurement {format_seconds(result.measurement_seconds)}",
+        f"- Versions: {', '.join(f'{name} {version}' for name, version in current_versions().items())}",
         f"- Intervals are of 95 %: {_interval_kind(result)}",
     ]
     return "\n".join(lines)

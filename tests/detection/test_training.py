@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from lexergy.core.classification import classification_metrics
 from lexergy.models.detection import Detector
 from lexergy.models.energies import StatesEnergy
-from lexergy.tasks.detection.examples import load_examples, split_examples
+from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
 from lexergy.tasks.detection.heads import fit_head
+from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, DetectorTraining, train_detector
 
@@ -126,3 +127,19 @@ def test_a_shortcut_is_named(shortcut, change):
     assert audit.by_shortcut[shortcut] > 0.9
     fair = audit_shortcuts(texts, [n % 2 == 1 for n in range(60)], groups)
     assert fair.accuracy < 0.75
+
+
+def test_where_texts_were_cut_does_not_tell_who_wrote_them(states_detector):
+    """People's texts are twice as long, and only they would break off within a sentence."""
+    examples = [
+        Example(written(PEOPLE, n) + (" " + written(PEOPLE, n + 100) if n % 2 else ""), n % 2 == 0, "toy", str(n))
+        for n in range(60)
+    ]
+    splits = ExampleSplits(examples, examples, examples)
+    train = prepare_splits(states_detector, splits).train
+    ends = [text.text.rstrip()[-1] in ".!?" for text in train.texts]
+    machine = train.is_machine.tolist()
+    audit = audit_shortcuts([text.text for text in train.texts], machine, train.groups)
+    assert audit.by_shortcut["end of text"] < 0.65
+    assert audit.by_shortcut["length"] < 0.65
+    assert sum(ends) < len(ends) / 2

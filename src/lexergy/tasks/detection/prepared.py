@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lexergy.models.detection.detector import Detector
+from lexergy.models.detection.detector import FEWEST_TOKENS, Detector
 from lexergy.models.detection.readers import TokenisedText
 from lexergy.tasks.detection.examples import Example, ExampleSplits, matched_lengths
+
+LEFT_OF_TEXT = 0.9
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,12 @@ def prepare_texts(detector: Detector, examples: Sequence[Example]) -> PreparedTe
 
 
 def _cut(texts: PreparedTexts) -> PreparedTexts:
+    """Of one distribution of lengths, and none at the end of its last sentence: where only the longer class broke off
+    within a sentence, ends would tell the classes apart.
+    """
     limits = matched_lengths([len(text.ids) for text in texts.texts], texts.is_machine.tolist())
-    cut = [text.first(limit) for text, limit in zip(texts.texts, limits, strict=True)]
+    cut = [
+        text.first(max(FEWEST_TOKENS, int(LEFT_OF_TEXT * limit)))
+        for text, limit in zip(texts.texts, limits, strict=True)
+    ]
     return PreparedTexts(cut, texts.is_machine, texts.groups, texts.sources)

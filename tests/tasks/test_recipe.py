@@ -293,7 +293,12 @@ def test_a_file_that_is_no_recipe(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("real-or-fake-cpu", "reproduce"), ("electric-cpu", "pretrain"), ("masked-objectives-cpu", "table-6.1")],
+    [
+        ("real-or-fake-cpu", "detect-table-2"),
+        ("electric-cpu", "pretrain"),
+        ("masked-objectives-cpu", "table-6.1"),
+        ("translation-cpu", "table-6.6"),
+    ],
 )
 def test_a_recipe_of_another_command_is_told_as_such(name, command):
     with pytest.raises(LexergyError, match=f"another command: `lexergy .*{command}"):

@@ -19,11 +19,11 @@ from lexergy.models.devices import default_device, device_of
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.masked_lm import MaskedLM, logits_at
 from lexergy.models.sources import CAUSAL_LMS, resolve_encoder
+from lexergy.models.tokenizer import END_OF_TEXT, text_ends
 
 TOKENS_AT_ONCE = 2**13
 PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little padding and stay in the caches
 LOGITS_AT_ONCE = 2**26
-END_OF_TEXT = "<|endoftext|>"
 NOISE_FOLDER = "noise"
 
 TokenScores = Callable[[Tensor], Tensor]  # rows (B, L), ends included -> log-scores (B, n) of what is between the ends
@@ -185,7 +185,7 @@ def electric_scorer(
         return electra_log_prob(energies.cpu(), noise_log_prob, share)
 
     kind = "Electric PLL" if share is None else "ELECTRA-TT PLL"
-    start, end = _ends(tokenizer)
+    start, end = text_ends(tokenizer)
     passes = "1" if generator is None else "1 + generator"
     return Scorer(
         kind,
@@ -200,7 +200,7 @@ def electric_scorer(
 
 def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
     """log q(x_t | x_\\t) of each token, in one pass of the two towers."""
-    start, end = _ends(tokenizer)
+    start, end = text_ends(tokenizer)
     limit = _max_length(model.bodies[0], tokenizer)
     return Scorer(
         "two-tower PLL",
@@ -258,7 +258,7 @@ def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
             parts.append(logits.gather(1, tokens[masked][:, None]).squeeze(1) - logits.logsumexp(-1))
         return torch.cat(parts).view(num_rows, num_inside)
 
-    start, end = _ends(tokenizer)
+    start, end = text_ends(tokenizer)
     limit = _max_length(model, tokenizer)
     return Scorer("masked-LM PLL", tokenizer, token_scores, start=start, end=end, max_length=limit, passes="n")
 
@@ -284,15 +284,6 @@ def _softmax_scores(
         log_z = torch.stack([row.logsumexp(-1) for row in logits])
         parts.append((logits.gather(-1, target.unsqueeze(-1)).squeeze(-1) - log_z).cpu())
     return torch.cat(parts)
-
-
-def _ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """What a text stands between: [CLS] and [SEP], or end-of-text on both sides."""
-    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.eos_token_id
-    end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
-    if start is None or end is None:
-        raise LexergyError("the tokenizer has neither [CLS] and [SEP] nor an end-of-text token; expected one of these.")
-    return start, end
 
 
 def _max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int | None:

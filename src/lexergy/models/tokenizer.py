@@ -1,4 +1,4 @@
-"""A byte-level BPE tokenizer trained on the user's own text."""
+"""A byte-level BPE tokenizer trained on the user's own text, and what texts stand between."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from lexergy.data.files import atomic_path
 from lexergy.errors import LexergyError
@@ -71,3 +71,12 @@ def _save(tokenizer: Tokenizer, folder: Path) -> PreTrainedTokenizerFast:
     with atomic_path(folder) as partial:
         fast.save_pretrained(partial)
     return fast
+
+
+def text_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
+    """What a text stands between: [CLS] and [SEP], or end-of-text on both sides."""
+    start = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.eos_token_id
+    end = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
+    if start is None or end is None:
+        raise LexergyError("the tokenizer has neither [CLS] and [SEP] nor an end-of-text token; expected one of these.")
+    return start, end

@@ -181,19 +181,15 @@ class _Pretraining:
             embedding_size=shape.hidden_size,
             start_law=start_law,
         )
-        if recipe.kind == "electric":
-            own_law = None if recipe.residual else start_law
-            share = None
-        else:
-            own_law = None
-            share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
+        share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
+        is_law = recipe.kind == "electric" and not recipe.residual
         model = ElectricModel.from_shape(
             shape,
             seed,
-            noise_share=share,
+            noise_share=None if recipe.kind == "electric" else share,
             neighbours=recipe.neighbours,
             residual=recipe.residual,
-            start_law=own_law,
+            start_law=start_law if is_law else None,
         )
         return NoisePair(model, noise)
 

@@ -19,6 +19,7 @@ _COMMANDS = {
     "models": "lexergy pretrain RECIPE",
     "generators": "lexergy reproduce detect-table-2 --recipe RECIPE",
     "synthetic": "lexergy reproduce table-6.1 --recipe RECIPE",
+    "pairs": "lexergy reproduce table-6.6 --recipe RECIPE",
 }
 
 

@@ -25,6 +25,11 @@ class BodyShape:
     feed_forward_size: int | None = None
     dropout: float = 0.0
 
+    @property
+    def normalises_embeddings(self) -> bool:
+        """Whether a norm stands between the embeddings and the first layer."""
+        return self.architecture == BERT
+
     def scaled(self, factor: float) -> "BodyShape":
         """Width, feed-forward width and heads times `factor`, heads of the same width (App. A)."""
         heads = max(1, round(factor * self.num_heads))
@@ -67,7 +72,7 @@ def start_embeddings(embeddings: torch.nn.Module, shape: BodyShape) -> None:
 
     As short as other weights start (.02 each), they are drowned by what the layers add, and nothing is learnt for long.
     """
-    if shape.architecture == EUROBERT:
+    if not shape.normalises_embeddings:
         weight = cast(torch.Tensor, embeddings.weight)
         with torch.no_grad():
             weight.mul_(weight.shape[1] ** -0.5 / weight.std())

@@ -20,9 +20,9 @@ class ElectricConfig(PreTrainedConfig):
     """The encoder's own configuration.
 
     `token_bias`: the energy has a number for each token of the vocabulary too. `neighbours`: and a vector, which is
-    compared with the states of the two neighbours. `residual`: p^ = q exp(-E), so that the
-    energies are read together with the law q of the noise. `noise_share` is set where the head was trained as
-    ELECTRA's classifier, sigma(E) = P(replaced): its energies too are read together with q (`core.cloze_nce`).
+    compared with the states of the two neighbours. `residual`: p^ = q exp(-E), so that the energies are read together
+    with the law q of the noise. `noise_share` is set where the head was trained as ELECTRA's classifier, sigma(E) =
+    P(replaced): its energies too are read together with q (`core.cloze_nce`).
     """
 
     model_type = "lexergy_electric"
@@ -58,8 +58,9 @@ class NeighbourTerm(nn.Module):
         self.sides = nn.Linear(2 * width, width, bias=False)
 
     def forward(self, tokens: Tensor, states: Tensor) -> Tensor:  # (B, L), (B, L, D) -> (B, L)
-        left, right = nn.functional.pad(states, (0, 0, 1, 1)).unfold(1, 3, 1)[..., ::2].unbind(-1)  # (B, L, D) each
-        return (self.vectors(tokens) * self.sides(torch.cat([left, right], -1))).sum(-1)
+        padded = nn.functional.pad(states, (0, 0, 1, 1))  # nothing stands beside the ends
+        beside = torch.cat([padded[:, :-2], padded[:, 2:]], dim=-1)  # (B, L, 2 D)
+        return (self.vectors(tokens) * self.sides(beside)).sum(-1)
 
 
 class ElectricModel(PreTrainedModel):

@@ -14,7 +14,7 @@ from transformers.utils import ModelOutput
 from lexergy.models.cloze.bodies import BodyShape, body_config, make_tower, start_embeddings
 from lexergy.models.initialisation import initialised_from
 
-START_GAIN = 0.2  # of what meets the embeddings in the softmax, which so starts near its bias
+START_GAIN = 0.2  # of what meets long embeddings in the softmax, which so starts near its bias
 
 
 class GeneratorConfig(PreTrainedConfig):
@@ -77,7 +77,8 @@ class Generator(PreTrainedModel):
             model = cls(cls.config_class(body=body, embedding_size=embedding_size or shape.hidden_size))
         start_embeddings(model.embeddings, shape)
         with torch.no_grad():
-            cast(nn.LayerNorm, model.outwards[-1]).weight.fill_(START_GAIN)
+            if not shape.normalises_embeddings:
+                cast(nn.LayerNorm, model.outwards[-1]).weight.fill_(START_GAIN)
             if start_law is not None:
                 model.bias.copy_(start_law)
         return model

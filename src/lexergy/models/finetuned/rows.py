@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
-from lexergy.errors import LexergyError
+from lexergy.models.tokenizer import text_ends
 
 Characters = tuple[int, int]
 
@@ -55,13 +55,7 @@ class RowWriter:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.stride = stride
-        start, end = (tokenizer.cls_token_id, tokenizer.sep_token_id)
-        self._start = tokenizer.eos_token_id if start is None else start
-        self._end = tokenizer.eos_token_id if end is None else end
-        if self._start is None or self._end is None:
-            raise LexergyError(
-                "the encoder's tokenizer has neither [CLS] and [SEP] nor an end-of-text token; expected one of these."
-            )
+        self._start, self._end = text_ends(tokenizer)
         self.pad = int(tokenizer.pad_token_id or 0)
 
     def row(self, text: str, pair: str | None = None) -> Row:

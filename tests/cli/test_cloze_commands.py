@@ -6,6 +6,7 @@ import random
 import pytest
 
 from lexergy.cli.main import run_command
+from lexergy.testing import save_tiny_encoder
 
 TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
 RECIPE = """
@@ -21,9 +22,10 @@ models:
   electra-tt: {kind: electra-tt, hidden_size: 16, num_layers: 1, num_heads: 2, architecture: bert, training: *t}
   two-tower: {kind: two-tower, hidden_size: 16, num_layers: 1, num_heads: 2, start: unigram, training: *t}
   masked-lm: {kind: masked-lm, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+  started: {kind: electric, encoder: ENCODER, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
 """
 TRAINING = "{learning_rate: 1.0e-3, max_steps: 4, batch_size: 4, evaluate_every: 2, checkpoint_every: 2}"
-MODELS = ["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
+MODELS = ["electric", "electra", "electra-tt", "two-tower", "masked-lm", "started"]
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +63,13 @@ def recipe(folder, lists):
     corpus.mkdir()
     for number in range(8):
         (corpus / f"{number}.txt").write_text(" ".join(generator.choice(words) for _ in range(150)))
+    encoder = folder / "encoder"
+    save_tiny_encoder(encoder, sorted(set(words)), num_layers=2)
+    values = {"CORPUS": corpus, "NBEST": lists["test"], "TRAINING": TRAINING, "ENCODER": encoder}
+    content = RECIPE
+    for name, value in values.items():
+        content = content.replace(name, str(value))
     path = folder / "tiny.yaml"
-    content = RECIPE.replace("CORPUS", str(corpus)).replace("NBEST", str(lists["test"])).replace("TRAINING", TRAINING)
     path.write_text(content)
     return path
 
@@ -96,7 +103,7 @@ def test_pretraining_prints_a_column_for_each_model(models, recipe, capsys):
     assert "log Z" in out
 
 
-@pytest.mark.parametrize("model", ["electric", "electra-tt", "two-tower", "masked-lm"])
+@pytest.mark.parametrize("model", ["electric", "electra-tt", "two-tower", "masked-lm", "started"])
 def test_every_model_scores(models, model, folder, capsys):
     texts = folder / "texts.txt"
     texts.write_text("The state of our union!\nbetter future\n\nbetter future\n")
@@ -180,11 +187,19 @@ def test_mistakes_are_told_in_a_line(models, lists, folder, capsys, arguments, m
         ("noise_size: 1", "noise: 1", "unknown key `models.electric.noise`"),
         ("kind: masked-lm,", "kind: masked-lm, noise_size: 0.5,", "leave it out for masked-lm"),
         ("  electra:", "  tokens:", "names its folder"),
+        ("kind: masked-lm,", "kind: masked-lm, encoder: some,", "`encoder` is for Electric and ELECTRA"),
     ],
-    ids=["kind", "key", "noise", "name"],
+    ids=["kind", "key", "noise", "name", "encoder"],
 )
 def test_mistakes_in_a_recipe_name_their_key(recipe, folder, capsys, old, new, message):
     path = folder / "mistaken.yaml"
     path.write_text(recipe.read_text().replace(old, new, 1))
     assert run_command(["pretrain", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_encoder_of_another_width_is_told_so(models, recipe, folder, capsys):
+    path = folder / "wider.yaml"
+    path.write_text(recipe.read_text().replace("/encoder, hidden_size: 16", "/encoder, hidden_size: 32"))
+    assert run_command(["pretrain", str(path), "--folder", str(models)]) == 2
+    assert "`hidden_size` is 32 and the encoder" in capsys.readouterr().err

@@ -18,9 +18,12 @@ from lexergy.data.librispeech import librispeech_nbest
 from lexergy.data.nbest import load_nbest
 from lexergy.data.overlap import without_overlap, word_ngrams
 from lexergy.data.splits import Splits, split_documents
+from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
+from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
-from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
+from lexergy.models.energies.backbones import encoder_backbone, load_tokenizer
 from lexergy.models.scratch import build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.base_models import seeded, training_facts
@@ -181,17 +184,27 @@ class _Pretraining:
             embedding_size=shape.hidden_size,
             start_law=start_law,
         )
+        return NoisePair(self._energies(recipe, shape, seed, start_law), noise)
+
+    def _energies(
+        self, recipe: ClozeModelRecipe, shape: BodyShape, seed: int, start_law: Tensor | None
+    ) -> ElectricModel:
+        """Electric, or ELECTRA's classifier: from a pretrained encoder, or untrained."""
+        is_electric = recipe.kind == "electric"
         share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
-        is_law = recipe.kind == "electric" and not recipe.residual
-        model = ElectricModel.from_shape(
-            shape,
-            seed,
-            noise_share=None if recipe.kind == "electric" else share,
-            neighbours=recipe.neighbours,
-            residual=recipe.residual,
-            start_law=start_law if is_law else None,
-        )
-        return NoisePair(model, noise)
+        head: dict[str, Any] = {
+            "noise_share": None if is_electric else share,
+            "neighbours": recipe.neighbours,
+            "residual": recipe.residual,
+            "start_law": start_law if is_electric and not recipe.residual else None,
+        }
+        if recipe.encoder is None:
+            return ElectricModel.from_shape(shape, seed, **head)
+        backbone = encoder_backbone(recipe.encoder)
+        assert backbone.tokenizer is not None
+        _check_width(recipe, backbone.model)
+        vectors = transferred_vectors(token_vectors(backbone.model).detach(), backbone.tokenizer, self.tokenizer)
+        return ElectricModel.from_encoder(backbone.model, vectors, recipe.num_layers, seed, **head)
 
     def _unigram_law(self) -> Tensor:  # (V,)
         """log-frequencies of the tokens, each counted once more."""
@@ -220,6 +233,15 @@ class _Pretraining:
             residual=recipe.residual,
             mask_token=mask_token if recipe.kind == "electra" else None,
             validation_blocks=blocks,
+        )
+
+
+def _check_width(recipe: ClozeModelRecipe, encoder: PreTrainedModel) -> None:
+    width = encoder.config.hidden_size
+    if recipe.hidden_size != width:
+        raise LexergyError(
+            f"`hidden_size` is {recipe.hidden_size} and the encoder '{recipe.encoder}' is {width} wide; "
+            "expected the same."
         )
 
 

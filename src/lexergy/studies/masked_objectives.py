@@ -47,6 +47,12 @@ def gaps(evidence: Sequence[Trainings], dataset: Dataset, worse: str, better: st
     return [trainings[dataset][worse]["nll"] - trainings[dataset][better]["nll"] for trainings in evidence]
 
 
+def gap(evidence: Sequence[Trainings], dataset: Dataset, worse: str, better: str) -> Estimate:
+    """The mean of the gaps; one seed's interval is that over held-out sequences, where it was measured."""
+    std_errors = [trainings[dataset][worse].get("gap_std_error", np.nan) for trainings in evidence]
+    return over_runs(gaps(evidence, dataset, worse, better), std_errors)
+
+
 def over_seeds(values: Sequence[float]) -> Estimate:
     """Mean and spread over seeds; one seed has no spread."""
     return over_runs(values, [np.nan] * len(values))

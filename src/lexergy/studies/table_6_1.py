@@ -12,6 +12,7 @@ from lexergy.studies.masked_objectives import (
     Dataset,
     Trainings,
     average,
+    gap,
     gaps,
     over_seeds,
     train_all,
@@ -67,7 +68,7 @@ def gap_table(evidence: Sequence[Trainings], datasets: Sequence[Dataset], pairs:
     rows = []
     for dataset in datasets:
         for worse, better in pairs:
-            found = above("", "", over_seeds(gaps(evidence, dataset, worse, better)))
+            found = above("", "", gap(evidence, dataset, worse, better))
             estimate = found.estimate
             name = f"{SHORT[worse]} - {SHORT[better]}"
             rows.append((dataset.label, name, estimate.value, estimate.low, estimate.high, str(found.verdict)))
@@ -103,7 +104,7 @@ def _findings(evidence: Sequence[Trainings]) -> tuple[Finding, ...]:
         above(
             "This is so although both reach similar values of their own objectives: the NLLs differ by more.",
             "(NLL(MLM) - NLL(PLL)) - |MLM's own value - PLL's own value|, nats",
-            mean([gap - np.abs(own) for gap, own in zip(all_gaps(MLM, PLL), values, strict=True)]),
+            mean([between - np.abs(own) for between, own in zip(all_gaps(MLM, PLL), values, strict=True)]),
         ),
     )
 

@@ -119,6 +119,14 @@ class Experiment:
         self.making_seconds += stage.seconds - stage.facts["measuring_seconds"]
         return stage
 
+    def energies(self, source: Source, size: int | None, stage: Stage) -> tuple[Tensor, Tensor]:
+        """E of each held-out sequence under a training's model, and the sequences' lengths, (K,) each."""
+        data = sequence_data(self.recipe, source, size)
+        field = self.recipe.synthetic if source in LAWS else self.recipe.phonemes
+        model = MaskedLSTM(data.vocab_size, field.hidden_size, seed=0)
+        model.load_state_dict(load_file(stage.folder / WEIGHTS))
+        return _energies(model, data), lengths_of(data.test)
+
     def _build(
         self,
         source: Source,
@@ -181,7 +189,7 @@ def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[st
     log_z = torch.zeros(int(lengths.max()) + 1, dtype=torch.double)
     for length in lengths.unique().tolist():
         log_z[length] = log_partition(model, length, progress=progress)
-    energies = sequence_losses(lambda one, rows: one.energy(rows), model, data.test)
+    energies = _energies(model, data)
     share = lengths_of(data.train).bincount(minlength=len(log_z)).double() / len(data.train)
     found = lengths.unique()
     facts = {
@@ -193,6 +201,10 @@ def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[st
     if data.law is not None:
         facts["true"] = float(-data.law.log_prob(data.test).mean())
     return facts
+
+
+def _energies(model: MaskedLSTM, data: SequenceData) -> Tensor:  # -> (K,)
+    return sequence_losses(lambda one, rows: one.energy(rows), model, data.test)
 
 
 def _objective(name: ObjectiveName, data: SequenceData, teacher: MaskedLSTM | None) -> SequenceObjective:

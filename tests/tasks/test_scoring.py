@@ -2,7 +2,6 @@
 
 import pytest
 
-from lexergy.data.files import cache_folder
 from lexergy.models.scorers import TextScore
 from lexergy.tasks import scoring
 
@@ -60,13 +59,21 @@ def test_after_a_kill_nothing_is_lost_and_nothing_scored_twice():
     assert third.asked == []
 
 
-def test_another_model_or_other_texts_are_scored_anew(tmp_path):
+def test_another_model_or_other_texts_are_scored_anew():
     scored(LetterScorer())
-    for source, texts in (("other", TEXTS), ("model", TEXTS[:-1])):
+    for source, texts, asked in (("other", TEXTS, 6), ("model", ["x", *TEXTS], 8)):
         scorer = LetterScorer()
         scored(scorer, texts, source)
-        assert scorer.asked
-    assert len(list((cache_folder() / "scores").iterdir())) == 3
+        assert len(scorer.asked) == asked
+
+
+def test_a_list_that_begins_the_same_is_scored_from_where_it_differs():
+    scored(LetterScorer())
+    shorter, longer = LetterScorer(), LetterScorer()
+    assert scored(shorter, TEXTS[:5]).log_scores.tolist() == [-len(text) for text in TEXTS[:5]]
+    assert shorter.asked == ["", "cc"]
+    scored(longer, [*TEXTS, "e"])
+    assert longer.asked == ["ddd", "e"]
 
 
 def test_a_model_that_was_trained_again_is_another(tmp_path):

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -55,34 +55,30 @@ def scored_shards(
 ) -> Iterator[ScoredTexts]:
     """The texts' scores, some thousands at a time.
 
-    Each shard is kept in the cache under the model (`source`) and the texts, and is not computed again; within one,
-    equal texts are scored once.
+    Each shard is kept in the cache under the model (`source`) and its own texts, and is not computed again, also where
+    another list begins with the same texts; within one, equal texts are scored once.
     """
-    store = ShardStore(*_place(source, texts))
-    num_shards = -(-len(texts) // TEXTS_PER_SHARD)
-    done = num_shards - len(store.missing(num_shards))
-    with progress_bar(f"scoring with {Path(source).name}", len(texts), progress and done < num_shards) as bar:
-        for index in range(num_shards):
-            part = texts[index * TEXTS_PER_SHARD : (index + 1) * TEXTS_PER_SHARD]
-            table = store.read(index)
+    model = fingerprint(source) or source
+    parts = [texts[start : start + TEXTS_PER_SHARD] for start in range(0, len(texts), TEXTS_PER_SHARD)]
+    stores = [_store(model, part) for part in parts]
+    is_done = not any(store.missing(1) for store in stores)
+    with progress_bar(f"scoring with {Path(source).name}", len(texts), progress and not is_done) as bar:
+        for part, store in zip(parts, stores, strict=True):
+            table = store.read(0)
             if table is None:
                 table = _score(scorer, part)
-                store.write(index, table)
+                store.write(0, table)
             bar.advance(len(part), texts_per_second=len(part) / max(_seconds(table), 1e-9))
             yield ScoredTexts(part, table)
 
 
-def _place(source: str, texts: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """The folder of the shards, and what they depend on."""
+def _store(model: str, texts: Sequence[str]) -> ShardStore:
+    """Where the one shard of these texts is kept."""
     digest = hashlib.sha256()
     for text in texts:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    provenance = {
-        "model": fingerprint(source) or source,
-        "texts": digest.hexdigest()[:16],
-        "texts_per_shard": TEXTS_PER_SHARD,
-    }
-    return cache_folder() / "scores" / hash_of(provenance), provenance
+    provenance = {"model": model, "texts": digest.hexdigest()[:16]}
+    return ShardStore(cache_folder() / "scores" / hash_of(provenance), provenance)
 
 
 def _score(scorer: TextScorer, texts: Sequence[str]) -> pa.Table:

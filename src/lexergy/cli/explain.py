@@ -29,7 +29,7 @@ def explain(
     Examples:
 
     \b
-      lexergy explain runs/electric-cpu/electric --text "the cat sat on the moon of the union"
+      lexergy explain runs/electric-cpu/electric --text "she watched the reign fall"
       lexergy explain runs/electric-cpu/electric --file sentences.txt --html odd.html
     """
     if (text is None) == (file is None):

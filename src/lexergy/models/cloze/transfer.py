@@ -67,10 +67,7 @@ def first_layers(encoder: PreTrainedModel, num_layers: int, vocab_size: int) -> 
 
 @torch.no_grad()
 def copy_weights(encoder: PreTrainedModel, into: PreTrainedModel, vectors: Tensor) -> None:
-    """All weights that `into` has in common with the encoder, and these vectors for its tokens."""
-    embeddings = token_vectors(into)
-    state = encoder.state_dict()
-    for name, value in into.state_dict().items():
-        if value.data_ptr() != embeddings.data_ptr():
-            value.copy_(state[name])
-    embeddings.copy_(vectors)
+    """The weights of the layers that `into` has, and these vectors for its tokens."""
+    own_vectors, weights = token_vectors(into), encoder.state_dict()
+    for name, value in into.named_parameters():
+        value.copy_(vectors if value is own_vectors else weights[name])

@@ -21,18 +21,19 @@ def transferred_vectors(
     As in Gee et al. 2022, "Fast Vocabulary Transfer for Language Model Compression". Tokens that nothing spells take
     the mean of all; special tokens take those of the same use.
     """
-    rows = [_spelling(str(wanted.decode([token])), known) for token in range(len(wanted))]
+    vocabulary = known.get_vocab()
+    rows = [_spelling(str(wanted.decode([token])), known, vocabulary) for token in range(len(wanted))]
     for token, same in _special_tokens(wanted, known).items():
         rows[token] = [same]
     middle = vectors.mean(0)
     return torch.stack([vectors[row].mean(0) if row else middle for row in rows])
 
 
-def _spelling(text: str, known: PreTrainedTokenizerBase) -> list[int]:
+def _spelling(text: str, known: PreTrainedTokenizerBase, vocabulary: dict[str, int]) -> list[int]:
     """The known tokens of a token's text, which starts with a blank where a word starts."""
     piece = INSIDE_A_WORD + text
-    if not text.startswith(" ") and piece in known.get_vocab():
-        return known.convert_tokens_to_ids([piece])  # type: ignore[return-value]
+    if not text.startswith(" ") and piece in vocabulary:
+        return [vocabulary[piece]]
     return known(text, add_special_tokens=False)["input_ids"]
 
 

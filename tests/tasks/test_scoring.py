@@ -1,11 +1,34 @@
 """Many texts: shards are computed once, equal texts are scored once, a killed run goes on."""
 
+import ctypes
+import platform
+from pathlib import Path
+
 import pytest
 
 from lexergy.models.scorers import TextScore
 from lexergy.tasks import scoring
 
 TEXTS = ["b", "a", "b", "", "cc", "a", "ddd"]
+
+
+class HoleyScorer:
+    """Leaves a heap full of holes: what it frees lies between what it keeps."""
+
+    def __init__(self):
+        self.kept = []
+
+    def score(self, texts):
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = ctypes.c_void_p
+        freed = []
+        for _ in range(4000):
+            freed.append(libc.malloc(20_000))
+            ctypes.memset(freed[-1], 1, 20_000)
+            self.kept.append(libc.malloc(64))
+        for block in freed:
+            libc.free(ctypes.c_void_p(block))
+        return [TextScore((-1.0,), ((0, 1),)) for _ in texts]
 
 
 class LetterScorer:
@@ -84,3 +107,13 @@ def test_a_model_that_was_trained_again_is_another(tmp_path):
         scorer = LetterScorer()
         scored(scorer, source=str(model))
         assert scorer.asked
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others give memory back by themselves")
+def test_memory_does_not_grow_with_the_number_of_texts():
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    before = resident()
+    scored(HoleyScorer(), ["a", "b", "c"])  # 80 MB of holes
+    assert resident() - before < 30e6

@@ -4,8 +4,11 @@ import json
 import random
 
 import pytest
+import torch
 
 from lexergy.cli.main import run_command
+from lexergy.models.cloze import ElectricModel
+from lexergy.models.scorers import load_scorer
 from lexergy.testing import save_tiny_encoder
 
 TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
@@ -120,6 +123,23 @@ def test_every_model_scores(models, model, folder, capsys):
     assert plain[1].split("\t") == [f"{rows[1]['log_score']:.4f}", str(rows[1]["num_tokens"]), "better future"]
 
 
+def test_scores_relative_to_the_tokens_frequencies(models, folder, capsys):
+    """What remains of Electric's energy is w . h + b."""
+    texts = folder / "few.txt"
+    texts.write_text("the state of our union\n")
+    row = json.loads(output_of(["score", models / "electric", texts, "--json", "--tokens", "--relative"], capsys).out)
+    scorer = load_scorer(models / "electric")
+    model = ElectricModel.from_pretrained(models / "electric").eval()
+    ids = scorer.tokenizer(texts.read_text().strip())["input_ids"]
+    end = scorer.tokenizer.eos_token_id
+    with torch.no_grad():
+        states = model(torch.tensor([[end, *ids, end]])).last_hidden_state[0, 1:-1]
+        expected = -model.energy(states).squeeze(1)
+    assert [each["log_score"] for each in row["tokens"]] == pytest.approx(expected.tolist(), abs=1e-4)
+    assert run_command(["score", str(models / "two-tower"), str(texts), "--relative"]) == 2
+    assert "no law of tokens without context" in capsys.readouterr().err
+
+
 def test_rescoring(models, lists, folder, capsys):
     out = folder / "better.jsonl"
     arguments = ["rescore", lists["test"], "--model", models / "electric", "--model", models / "two-tower"]
@@ -133,6 +153,8 @@ def test_rescoring(models, lists, folder, capsys):
     assert without_model["systems"] == result["systems"][:2]
     some = json.loads(output_of(["rescore", lists["test"], "--utterances", "2", "--json"], capsys).out)
     assert some["num_utterances"] == 2
+    relative = ["rescore", lists["test"], "--model", models / "electric", "--lambda", "0.5", "--relative", "--json"]
+    assert json.loads(output_of(relative, capsys).out)["systems"][2]["kind"] == "Electric PLL, relative"
     table = output_of([*arguments, "--lambda", "0.5"], capsys).out
     assert "1-best" in table
     assert "against the 1-best" in " ".join(table.split())

@@ -45,6 +45,9 @@ class LetterScorer:
         spans = [tuple((place, place + 1) for place in range(len(text))) for text in texts]
         return [TextScore((-1.0,) * len(text), found) for text, found in zip(texts, spans, strict=True)]
 
+    def log_frequencies(self, texts):
+        return [[-3.0 if letter == "a" else -0.5 for letter in text] for text in texts]
+
 
 @pytest.fixture(autouse=True)
 def small_shards(tmp_path, monkeypatch):
@@ -107,6 +110,15 @@ def test_a_model_that_was_trained_again_is_another(tmp_path):
         scorer = LetterScorer()
         scored(scorer, source=str(model))
         assert scorer.asked
+
+
+def test_scores_relative_to_frequencies_come_from_the_same_shards():
+    scored(LetterScorer())
+    scorer = LetterScorer()
+    found = scoring.score_texts(scorer, "model", TEXTS, relative=True, progress=False)
+    assert found.log_scores.tolist() == [-0.5, 2.0, -0.5, 0.0, -1.0, 2.0, -1.5]
+    assert scorer.asked == []
+    assert scored(scorer).log_scores.tolist() == [-len(text) for text in TEXTS]  # what is kept is as it was
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others give memory back by themselves")

@@ -72,4 +72,8 @@ Seed = Annotated[
         callback=at_least(0, "any whole number from 0 will do"),
     ),
 ]
+Relative = Annotated[
+    bool,
+    typer.Option("--relative", help="Less each token's log-frequency: what its context says, be it common or rare."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Seed, positive
+from lexergy.cli.options import Json, Relative, Seed, positive
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table, to_plain
 from lexergy.errors import LexergyError
 
@@ -32,6 +32,7 @@ def rescore(
         float | None,
         typer.Option("--lambda", help="Use this lambda instead.", callback=positive("leave it out and give --dev")),
     ] = None,
+    relative: Relative = False,
     metric: Annotated[str, typer.Option(help="wer, bleu or chrf.")] = "wer",
     utterances: Annotated[
         int | None,
@@ -53,6 +54,7 @@ def rescore(
 
     \b
       lexergy rescore test.json --model runs/electric-cpu/electric --dev dev.json --out better.json
+      lexergy rescore test.json --model runs/electric-cpu/electric --dev dev.json --relative
       lexergy rescore test.json --model runs/electric-cpu/electric --model smollm2-135m --dev dev.json
       lexergy rescore test.json --model smollm2-135m --dev dev.json --utterances 100
       lexergy rescore test.json
@@ -72,7 +74,9 @@ def rescore(
     development = None if dev is None else some_of(load_nbest(dev), utterances)
     from lexergy.tasks.rescore import rescore as rescore_lists  # seconds to import: after what may be mistaken
 
-    result = rescore_lists(test, model or [], dev=development, weight=weight, metric=metric, seed=seed)
+    result = rescore_lists(
+        test, model or [], dev=development, weight=weight, metric=metric, relative=relative, seed=seed
+    )
     if out is not None:
         save_nbest(out, list(result.reranked))
     for warning in result.warnings:

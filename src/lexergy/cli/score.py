@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json
+from lexergy.cli.options import Json, Relative
 from lexergy.cli.render import visible
 from lexergy.errors import LexergyError
 
@@ -27,6 +27,7 @@ def score(
     model: Model,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A text file, one sentence a line; `-` reads stdin.")],
     tokens: Annotated[bool, typer.Option("--tokens", help="The score of each token too.")] = False,
+    relative: Relative = False,
     as_json: Json = False,
 ) -> None:
     """Log-scores of sentences: pseudo-log-likelihood, or a causal LM's log-likelihood.
@@ -46,7 +47,7 @@ def score(
     from lexergy.tasks.scoring import scored_shards
 
     number = 0
-    for shard in scored_shards(load_scorer(model), model, texts):
+    for shard in scored_shards(load_scorer(model), model, texts, relative=relative):
         _print(shard, number, tokens=tokens, as_json=as_json)
         number += len(shard.texts)
 

@@ -53,6 +53,10 @@ class NgramScorer:
         """The scores of the texts, in their order."""
         return [self._score(text) for text in texts]
 
+    def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:
+        """log p(w_t) of each word, the LM's unigrams."""
+        return [[self._log_prob([word]) for word in text.split()] for text in texts]
+
     def _score(self, text: str) -> TextScore:
         found = list(re.finditer(r"\S+", text))
         words = [START] + [match.group() for match in found]

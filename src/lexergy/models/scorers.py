@@ -51,6 +51,8 @@ class TextScorer(Protocol):
 
     def score(self, texts: Sequence[str]) -> list[TextScore]: ...
 
+    def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]: ...
+
 
 class _Row(NamedTuple):
     text: int
@@ -81,10 +83,12 @@ class Scorer:
         max_length: int | None = None,
         passes: str = "1",
         tokens_at_once: int = TOKENS_AT_ONCE,
+        token_law: Tensor | None = None,  # (V,)
     ) -> None:
         self.kind = kind
         self.tokenizer = tokenizer
         self.passes = passes
+        self.token_law = token_law
         self._token_scores = token_scores
         self._start, self._end = start, [] if end is None else [end]
         self._reads_left_to_right = end is None
@@ -119,6 +123,19 @@ class Scorer:
             TextScore(tuple(value for part in found for value in part), tuple(map(tuple, spans)), max(1, len(found)))
             for found, spans in zip(parts, encoded["offset_mapping"], strict=True)
         ]
+
+    def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:
+        """log p(x_t) of each token without its context, where the model has such a law (`token_law`)."""
+        if self.token_law is None:
+            raise LexergyError(
+                f"a model that gives {self.kind} has no law of tokens without context; expected an Electric that was "
+                "trained with `start: unigram`."
+            )
+        if not texts:
+            return []
+        encoded = self.tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)
+        law = self.token_law.tolist()
+        return [[law[token] for token in ids] for ids in encoded["input_ids"]]
 
     def _rows(self, ids: list[int]) -> Iterator[list[int]]:
         """The text between its ends, cut into rows that share their ends."""
@@ -185,6 +202,7 @@ def electric_scorer(
         return electra_log_prob(energies.cpu(), noise_log_prob, share)
 
     kind = "Electric PLL" if share is None else "ELECTRA-TT PLL"
+    token_law = None if model.token_bias is None else -model.token_bias.weight.detach().squeeze(1).cpu()
     start, end = text_ends(tokenizer)
     passes = "1" if generator is None else "1 + generator"
     return Scorer(
@@ -195,6 +213,7 @@ def electric_scorer(
         end=end,
         max_length=_max_length(model.encoder, tokenizer),
         passes=passes,
+        token_law=token_law,
     )
 
 

@@ -65,13 +65,15 @@ def rescore(
     dev: Sequence[Utterance] | None = None,
     weight: float | None = None,
     metric: str = "wer",
+    relative: bool = False,
     seed: int = 0,
     progress: bool = True,
 ) -> RescoreResult:
     """argmax f(x | s) + lambda PLL(x) with lambda from .05 .. 1 chosen on `dev`, or given as `weight`.
 
     Sec. 3.2, Clark et al. 2020. Each model is compared with the first pass, and with the first model, by a bootstrap of
-    matched pairs. Without models the result is that of the first pass and the oracle.
+    matched pairs. Without models the result is that of the first pass and the oracle. `relative`: PLL less the
+    tokens' log-frequencies (`scored_shards`), since the first pass knows already how frequent words are.
     """
     measure = metric_named(metric)
     if models and (dev is None) == (weight is None):
@@ -87,7 +89,7 @@ def rescore(
     warnings = [warning for name, each in lists.items() for warning in _missing_references(name, each)]
     systems = _without_model(lists, measure)
     first_pass = chosen_statistics(lists["test"].statistics, lists["test"].first_pass.argmax(1))
-    models_found = [_rescored(name, lists, measure, weight, progress) for name in models]
+    models_found = [_rescored(name, lists, measure, weight, relative, progress) for name in models]
     for found in models_found:
         first_model = None if found is models_found[0] else models_found[0].chosen
         system = replace(
@@ -116,9 +118,11 @@ class _Rescored(NamedTuple):
     warnings: list[str]
 
 
-def _rescored(name: str, lists: dict[str, _List], metric: Metric, weight: float | None, progress: bool) -> _Rescored:
+def _rescored(
+    name: str, lists: dict[str, _List], metric: Metric, weight: float | None, relative: bool, progress: bool
+) -> _Rescored:
     scorer = load_scorer(name)
-    scores = {part: _scored(scorer, name, part, each, progress) for part, each in lists.items()}
+    scores = {part: _scored(scorer, name, part, each, relative, progress) for part, each in lists.items()}
     chosen_weight = weight if weight is not None else _weight(lists["dev"], scores["dev"], metric)
     combined = {
         part: combined_scores(each.first_pass, scores[part].log_scores, chosen_weight) for part, each in lists.items()
@@ -129,7 +133,7 @@ def _rescored(name: str, lists: dict[str, _List], metric: Metric, weight: float 
         chosen_weight,
         dev=values.get("dev"),
         test=values["test"],
-        kind=scorer.kind,
+        kind=f"{scorer.kind}, relative" if relative else scorer.kind,
         passes=scorer.passes,
         seconds=sum(each.seconds for each in scores.values()),
         hypotheses_per_second=_rate(lists, scores),
@@ -177,10 +181,10 @@ def _without_model(lists: dict[str, _List], metric: Metric) -> list[System]:
     return [System(system, dev=found.get("dev"), test=found["test"]) for system, found in values.items()]
 
 
-def _scored(scorer: TextScorer, source: str, part: str, each: _List, progress: bool) -> _Scores:
+def _scored(scorer: TextScorer, source: str, part: str, each: _List, relative: bool, progress: bool) -> _Scores:
     places = [(row, rank) for row, utterance in enumerate(each.utterances) for rank in range(len(utterance.hypotheses))]
     texts = [each.utterances[row].hypotheses[rank].text for row, rank in places]
-    scores = score_texts(scorer, source, texts, progress=progress)
+    scores = score_texts(scorer, source, texts, relative=relative, progress=progress)
     log_scores = torch.zeros_like(each.first_pass)
     rows, ranks = torch.tensor(places).unbind(1)
     log_scores[rows, ranks] = torch.from_numpy(scores.log_scores)

@@ -40,11 +40,13 @@ class TextScores(NamedTuple):
     seconds: float  # that the scoring took, when it was done
 
 
-def score_texts(scorer: TextScorer, source: str, texts: Sequence[str], *, progress: bool = True) -> TextScores:
+def score_texts(
+    scorer: TextScorer, source: str, texts: Sequence[str], *, relative: bool = False, progress: bool = True
+) -> TextScores:
     """All scores at once; see `scored_shards`."""
     columns: dict[str, list[np.ndarray]] = {"log_score": [], "num_tokens": [], "num_pieces": []}
     seconds = 0.0
-    for shard in scored_shards(scorer, source, texts, progress=progress):
+    for shard in scored_shards(scorer, source, texts, relative=relative, progress=progress):
         for name, parts in columns.items():
             parts.append(shard.table[name].to_numpy())
         seconds += _seconds(shard.table)
@@ -53,13 +55,17 @@ def score_texts(scorer: TextScorer, source: str, texts: Sequence[str], *, progre
 
 
 def scored_shards(
-    scorer: TextScorer, source: str, texts: Sequence[str], *, progress: bool = True
+    scorer: TextScorer, source: str, texts: Sequence[str], *, relative: bool = False, progress: bool = True
 ) -> Iterator[ScoredTexts]:
     """The texts' scores, some thousands at a time.
 
     Each shard is kept in the cache under the model (`source`) and its own texts, and is not computed again, also where
     another list begins with the same texts; within one, equal texts are scored once.
+
+    `relative`: log p(x_t | context) - log p(x_t), how much the context speaks for a token, be it frequent or rare.
     """
+    if relative:
+        scorer.log_frequencies([])  # says at once if it cannot
     model = fingerprint(source) or source
     parts = [texts[start : start + TEXTS_PER_SHARD] for start in range(0, len(texts), TEXTS_PER_SHARD)]
     stores = [_store(model, part) for part in parts]
@@ -72,7 +78,7 @@ def scored_shards(
                 store.write(0, table)
                 _give_back_memory()
             bar.advance(len(part), texts_per_second=len(part) / max(_seconds(table), 1e-9))
-            yield ScoredTexts(part, table)
+            yield ScoredTexts(part, _relative(scorer, part, table) if relative else table)
 
 
 def _store(model: str, texts: Sequence[str]) -> ShardStore:
@@ -100,6 +106,19 @@ def _score(scorer: TextScorer, texts: Sequence[str]) -> pa.Table:
             "seconds": pa.array([seconds] * len(rows), pa.float64()),
         }
     )
+
+
+def _relative(scorer: TextScorer, texts: Sequence[str], table: pa.Table) -> pa.Table:
+    """The scores less those of the tokens without their context."""
+    rows = zip(table["log_scores"].to_pylist(), scorer.log_frequencies(texts), strict=True)
+    scores = [[score - own for score, own in zip(found, owns, strict=True)] for found, owns in rows]
+    columns = {
+        "log_scores": pa.array(scores, pa.list_(pa.float64())),
+        "log_score": pa.array(map(sum, scores), pa.float64()),
+    }
+    for name, values in columns.items():
+        table = table.set_column(table.schema.get_field_index(name), name, values)
+    return table
 
 
 def _give_back_memory() -> None:

@@ -1,4 +1,4 @@
-"""`lexergy pretrain`: cloze models from scratch, on one's own text."""
+"""`lexergy pretrain`: cloze models on one's own text, from scratch or on a pretrained encoder."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,13 +1,14 @@
 """pretrain, score, rescore, explain and data, end to end on tiny models."""
 
 import json
+import math
 import random
+import shutil
 
 import pytest
-import torch
+from safetensors.torch import load_file
 
 from lexergy.cli.main import run_command
-from lexergy.models.cloze import ElectricModel
 from lexergy.models.scorers import load_scorer
 from lexergy.testing import save_tiny_encoder
 
@@ -123,21 +124,27 @@ def test_every_model_scores(models, model, folder, capsys):
     assert plain[1].split("\t") == [f"{rows[1]['log_score']:.4f}", str(rows[1]["num_tokens"]), "better future"]
 
 
-def test_scores_relative_to_the_tokens_frequencies(models, folder, capsys):
-    """What remains of Electric's energy is w . h + b."""
+@pytest.mark.parametrize("model", ["electric", "two-tower", "masked-lm"])
+def test_scores_relative_to_the_tokens_frequencies(models, model, folder, capsys):
+    """Each token's own frequency in the training text, counted here, is taken away."""
     texts = folder / "few.txt"
     texts.write_text("the state of our union\n")
-    row = json.loads(output_of(["score", models / "electric", texts, "--json", "--tokens", "--relative"], capsys).out)
-    scorer = load_scorer(models / "electric")
-    model = ElectricModel.from_pretrained(models / "electric").eval()
-    ids = scorer.tokenizer(texts.read_text().strip())["input_ids"]
-    end = scorer.tokenizer.eos_token_id
-    with torch.no_grad():
-        states = model(torch.tensor([[end, *ids, end]])).last_hidden_state[0, 1:-1]
-        expected = -model.energy(states).squeeze(1)
-    assert [each["log_score"] for each in row["tokens"]] == pytest.approx(expected.tolist(), abs=1e-4)
-    assert run_command(["score", str(models / "two-tower"), str(texts), "--relative"]) == 2
-    assert "no law of tokens without context" in capsys.readouterr().err
+    command = ["score", models / model, texts, "--json", "--tokens"]
+    plain, relative = (json.loads(output_of([*command, *more], capsys).out)["tokens"] for more in ([], ["--relative"]))
+    trained_on = load_file(models / "tokens" / "tokens.safetensors")["train"].tolist()
+    tokenizer = load_scorer(models / model).tokenizer
+    total = len(trained_on) + len(tokenizer)
+    for token, before, after in zip(tokenizer("the state of our union")["input_ids"], plain, relative, strict=True):
+        frequency = (trained_on.count(token) + 1) / total
+        assert before["log_score"] - after["log_score"] == pytest.approx(math.log(frequency), abs=1e-4)
+
+
+def test_a_model_without_frequencies_cannot_score_relative_to_them(models, folder, capsys):
+    texts, bare = folder / "one.txt", folder / "bare"
+    texts.write_text("the state of our union\n")
+    shutil.copytree(models / "two-tower", bare, ignore=shutil.ignore_patterns("frequencies*"))
+    assert run_command(["score", str(bare), str(texts), "--relative"]) == 2
+    assert "how frequent tokens are is not known" in capsys.readouterr().err
 
 
 def test_rescoring(models, lists, folder, capsys):

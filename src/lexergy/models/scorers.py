@@ -17,6 +17,7 @@ from lexergy.models.causal_lm import CausalLM
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.devices import default_device, device_of
 from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.frequencies import load_frequencies
 from lexergy.models.masked_lm import MaskedLM, logits_at
 from lexergy.models.sources import CAUSAL_LMS, resolve_encoder
 from lexergy.models.tokenizer import END_OF_TEXT, text_ends
@@ -83,12 +84,11 @@ class Scorer:
         max_length: int | None = None,
         passes: str = "1",
         tokens_at_once: int = TOKENS_AT_ONCE,
-        token_law: Tensor | None = None,  # (V,)
     ) -> None:
         self.kind = kind
         self.tokenizer = tokenizer
         self.passes = passes
-        self.token_law = token_law
+        self.frequencies: Tensor | None = None  # (V,), log p of each token without its context
         self._token_scores = token_scores
         self._start, self._end = start, [] if end is None else [end]
         self._reads_left_to_right = end is None
@@ -125,17 +125,17 @@ class Scorer:
         ]
 
     def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:
-        """log p(x_t) of each token without its context, where the model has such a law (`token_law`)."""
-        if self.token_law is None:
+        """log p(x_t) of each token without its context, where its `frequencies` are known."""
+        if self.frequencies is None:
             raise LexergyError(
-                f"a model that gives {self.kind} has no law of tokens without context; expected an Electric that was "
-                "trained with `start: unigram`."
+                f"how frequent tokens are is not known beside this model, which gives {self.kind}; expected one of "
+                "`lexergy pretrain`, which keeps them, or an n-gram LM."
             )
         if not texts:
             return []
         encoded = self.tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)
-        law = self.token_law.tolist()
-        return [[law[token] for token in ids] for ids in encoded["input_ids"]]
+        frequencies = self.frequencies.tolist()
+        return [[frequencies[token] for token in ids] for ids in encoded["input_ids"]]
 
     def _rows(self, ids: list[int]) -> Iterator[list[int]]:
         """The text between its ends, cut into rows that share their ends."""
@@ -156,6 +156,12 @@ def load_scorer(source: str | Path) -> TextScorer:
     if name in CAUSAL_LMS or name.endswith(".gguf") or is_reference:
         return causal_scorer(CausalLM.from_pretrained(name))
     folder = resolve_encoder(name).folder
+    scorer = _folder_scorer(folder, name)
+    scorer.frequencies = load_frequencies(folder)
+    return scorer
+
+
+def _folder_scorer(folder: Path, name: str) -> Scorer:
     config = _config(folder)
     kind, architecture = config.get("model_type"), (config.get("architectures") or [""])[0]
     if kind == ElectricModel.config_class.model_type:
@@ -202,7 +208,6 @@ def electric_scorer(
         return electra_log_prob(energies.cpu(), noise_log_prob, share)
 
     kind = "Electric PLL" if share is None else "ELECTRA-TT PLL"
-    token_law = None if model.token_bias is None else -model.token_bias.weight.detach().squeeze(1).cpu()
     start, end = text_ends(tokenizer)
     passes = "1" if generator is None else "1 + generator"
     return Scorer(
@@ -213,7 +218,6 @@ def electric_scorer(
         end=end,
         max_length=_max_length(model.encoder, tokenizer),
         passes=passes,
-        token_law=token_law,
     )
 
 

@@ -24,6 +24,7 @@ from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
 from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
 from lexergy.models.energies.backbones import encoder_backbone, load_tokenizer
+from lexergy.models.frequencies import log_frequencies, save_frequencies
 from lexergy.models.scratch import build_masked_lm
 from lexergy.models.tokenizer import train_tokenizer
 from lexergy.tasks.base_models import seeded, training_facts
@@ -117,6 +118,10 @@ class _Pretraining:
     def tokens(self) -> dict[str, Tensor]:
         return load_file(self.folder / "tokens" / TOKENS_FILE)
 
+    @cached_property
+    def frequencies(self) -> Tensor:  # (V,), in log space
+        return log_frequencies(self.tokens["train"], len(self.tokenizer))
+
     def tokenizer_into(self, folder: Path) -> Facts:
         splits, removed = self._text
         settings = self.recipe.tokenizer
@@ -150,6 +155,7 @@ class _Pretraining:
         if is_main_process():
             saved.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
+            save_frequencies(folder, self.frequencies)
             if isinstance(model, NoisePair):
                 model.noise.save_pretrained(folder / NOISE_FOLDER)
         return {
@@ -162,7 +168,7 @@ class _Pretraining:
 
     def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
         shape = recipe.shape(len(self.tokenizer), self.recipe.block_length + ENDS)
-        start_law = self._unigram_law() if recipe.start == "unigram" else None
+        start_law = self.frequencies if recipe.start == "unigram" else None
         if recipe.kind == "two-tower":
             return TwoTowerModel.from_shape(shape, seed, start_law=start_law)
         if recipe.kind == "masked-lm":
@@ -205,10 +211,6 @@ class _Pretraining:
         _check_width(recipe, backbone.model)
         vectors = transferred_vectors(token_vectors(backbone.model).detach(), backbone.tokenizer, self.tokenizer)
         return ElectricModel.from_encoder(backbone.model, vectors, recipe.num_layers, seed, **head)
-
-    def _unigram_law(self) -> Tensor:  # (V,)
-        """log-frequencies of the tokens, each counted once more."""
-        return (torch.bincount(self.tokens["train"], minlength=len(self.tokenizer)) + 1.0).log().log_softmax(0)
 
     def _objective(self, recipe: ClozeModelRecipe) -> Objective:
         train_tokens, validation = self.tokens["train"], self.tokens["validation"]

@@ -6,6 +6,7 @@ import random
 import shutil
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from lexergy.cli.main import run_command
@@ -27,9 +28,17 @@ models:
   two-tower: {kind: two-tower, hidden_size: 16, num_layers: 1, num_heads: 2, start: unigram, training: *t}
   masked-lm: {kind: masked-lm, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
   started: {kind: electric, encoder: ENCODER, hidden_size: 16, num_layers: 1, num_heads: 2, training: *t}
+  finished:
+    kind: electric
+    residual: true
+    noise: {model: two-tower, rising_steps: 2}
+    hidden_size: 16
+    num_layers: 1
+    num_heads: 2
+    training: *t
 """
 TRAINING = "{learning_rate: 1.0e-3, max_steps: 4, batch_size: 4, evaluate_every: 2, checkpoint_every: 2}"
-MODELS = ["electric", "electra", "electra-tt", "two-tower", "masked-lm", "started"]
+MODELS = ["electric", "electra", "electra-tt", "two-tower", "masked-lm", "started", "finished"]
 
 
 @pytest.fixture(scope="module")
@@ -101,13 +110,14 @@ def test_pretraining_again_only_reads(models, recipe, capsys):
     assert before == {path: path.stat().st_mtime_ns for path in models.rglob("*.safetensors")}
 
 
-def test_pretraining_prints_a_column_for_each_model(models, recipe, capsys):
+def test_pretraining_prints_a_row_for_each_model(models, recipe, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     out = output_of(["pretrain", recipe, "--folder", models], capsys).out
     assert all(name in out for name in MODELS)
     assert "log Z" in out
 
 
-@pytest.mark.parametrize("model", ["electric", "electra-tt", "two-tower", "masked-lm", "started"])
+@pytest.mark.parametrize("model", ["electric", "electra-tt", "two-tower", "masked-lm", "started", "finished"])
 def test_every_model_scores(models, model, folder, capsys):
     texts = folder / "texts.txt"
     texts.write_text("The state of our union!\nbetter future\n\nbetter future\n")
@@ -213,18 +223,29 @@ def test_mistakes_are_told_in_a_line(models, lists, folder, capsys, arguments, m
     ("old", "new", "message"),
     [
         ("kind: two-tower", "kind: three-tower", "models.two-tower.kind"),
-        ("noise_size: 1", "noise: 1", "unknown key `models.electric.noise`"),
+        ("noise_size: 1", "noises: 1", "unknown key `models.electric.noises`"),
+        ("model: two-tower", "model: masked-lm", "expected a two-tower model that stands before it"),
+        ("noise_size: 1", "noise_size: 1, noise: {model: two-tower}", "in place of `noise_size`"),
         ("kind: masked-lm,", "kind: masked-lm, noise_size: 0.5,", "leave it out for masked-lm"),
         ("  electra:", "  tokens:", "names its folder"),
         ("kind: masked-lm,", "kind: masked-lm, encoder: some,", "`encoder` is for Electric and ELECTRA"),
     ],
-    ids=["kind", "key", "noise", "name", "encoder"],
+    ids=["kind", "key", "not-towers", "two-noises", "noise", "name", "encoder"],
 )
 def test_mistakes_in_a_recipe_name_their_key(recipe, folder, capsys, old, new, message):
     path = folder / "mistaken.yaml"
     path.write_text(recipe.read_text().replace(old, new, 1))
     assert run_command(["pretrain", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_finished_noise_is_the_model_of_that_name(models):
+    finished = load_file(models / "two-tower" / "model.safetensors")
+    beside = load_file(models / "finished" / "noise" / "model.safetensors")
+    assert finished.keys() == beside.keys()
+    assert all(torch.equal(value, beside[name]) for name, value in finished.items())
+    manifest = json.loads((models / "finished" / "stage.json").read_text())
+    assert list(manifest["built_from"]) == ["tokens", "two-tower"]
 
 
 def test_an_encoder_of_another_width_is_told_so(models, recipe, folder, capsys):

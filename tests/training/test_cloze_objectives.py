@@ -1,12 +1,14 @@
 """The objectives of Electric, ELECTRA and the two-tower model on tiny models and streams."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
@@ -178,3 +180,51 @@ def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
     assert last["classifier_loss"] < 0.65  # that of 2 in 8 is .56, and no better can be done
     assert abs(last["log_z"]) < 0.3
     assert all(abs(pair.model.log_partition(stream[:10], position)) < 0.4 for position in (2, 5, 8))
+
+
+def test_a_rising_noise_starts_as_the_tokens_frequencies():
+    """A residual energy of 0 knows the share of noise, however strong; the noise's own loss tells its strength."""
+    stream = random_tokens(200)
+    frequencies = torch.randn(VOCAB, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    noise = torch.randn(VOCAB, generator=torch.Generator().manual_seed(4))
+    objective = NoiseDetection(
+        stream, stream, BLOCK, classifier="electric", residual=True, frequencies=frequencies, rising_steps=10
+    )
+    pair = TablePair(noise, torch.zeros(VOCAB))
+    text = objective.validation[:, 1:-1].flatten()
+    for step, law in ((0, frequencies), (5, (noise + frequencies) / 2), (10, noise), (25, noise)):
+        objective.begin(step)
+        found = objective.evaluate(pair)
+        assert found["noise_loss"] == pytest.approx(-law.log_softmax(0)[text].mean().item(), rel=1e-5)
+        assert found["classifier_loss"] == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75), rel=1e-5)
+        assert found["log_z"] == pytest.approx(0, abs=1e-5)
+
+
+def test_a_noise_that_rises_needs_frequencies():
+    with pytest.raises(LexergyError, match="give `frequencies`"):
+        NoiseDetection(random_tokens(40), random_tokens(40), BLOCK, classifier="electric", rising_steps=1)
+
+
+def test_a_finished_noise_stays_as_it_is(tmp_path):
+    stream = random_tokens(400)
+    towers = TwoTowerModel.from_shape(replace(SHAPE, dropout=0.5), seed=2)
+    before = {name: value.clone() for name, value in towers.state_dict().items()}
+    pair = NoisePair(ElectricModel.from_shape(SHAPE, seed=1), towers, finished=True)
+    model_before = pair.model.energy.weight.clone()
+    objective = NoiseDetection(
+        stream,
+        stream,
+        BLOCK,
+        classifier="electric",
+        residual=True,
+        frequencies=torch.zeros(VOCAB).log_softmax(0),
+        rising_steps=2,
+    )
+    config = TrainingConfig(learning_rate=1e-2, max_steps=4, batch_size=8, evaluate_every=2)
+    result = train(pair, objective, config, tmp_path, progress=False)
+    assert all(torch.equal(value, before[name]) for name, value in towers.state_dict().items())
+    assert not torch.equal(pair.model.energy.weight, model_before)
+    assert not pair.train().noise.training  # so that it drops nothing out
+    told = [record.validation["noise_loss"] for record in result.history]
+    assert told[0] == pytest.approx(math.log(VOCAB), rel=1e-5)  # step 0: the frequencies
+    assert told[1] == told[2]  # steps 2 and 4: full strength

@@ -73,6 +73,18 @@ def choose_positions(uniforms: Tensor, count: int) -> Tensor:  # (B, n) in [0, 1
     return uniforms.topk(count).indices
 
 
+def weakened_law(
+    logits: Tensor,  # (..., V), of the noise
+    frequencies: Tensor,  # (V,), log-probabilities of tokens without context
+    strength: float,
+) -> Tensor:  # (..., V)
+    """Logits of q^s p(v)^(1 - s): from the tokens' frequencies (s = 0) to the noise itself (s = 1) (ours).
+
+    NCE is right whatever the noise; the weaker it is, the easier it is told from text.
+    """
+    return strength * logits.log_softmax(-1) + (1 - strength) * frequencies
+
+
 def classifier_accuracy(logits: Tensor, is_noise: Tensor) -> float:  # (...), (...) bool
     """The mean of the accuracies on data and on noise, of calling noise what has a positive logit."""
     right = ((logits > 0) == is_noise).double()

@@ -33,6 +33,7 @@ from lexergy.tasks.pretrain_recipe import ClozeModelRecipe, PretrainRecipe
 from lexergy.tasks.processes import is_main_process
 from lexergy.tasks.run import announce, say_nothing
 from lexergy.tasks.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.training.checkpoints import trainable_parameters
 from lexergy.training.cloze_objectives import NoiseDetection
 from lexergy.training.language_objectives import MaskedLanguageModelling, TwoTowerModelling
 from lexergy.training.loop import train
@@ -65,11 +66,14 @@ def pretrain(recipe: PretrainRecipe, folder: str | Path, *, progress: bool = Tru
         run = _Pretraining(recipe, folder, progress)
         tokenizer = runner.run("tokenizer", run.text_settings(), [], lambda place, seed: run.tokenizer_into(place))
         tokens = runner.run("tokens", {}, [tokenizer], lambda place, seed: run.tokens_into(place))
-        models = {name: _model_stage(runner, run, name, tokens) for name in recipe.models}
+        models: dict[str, Stage] = {}
+        for name, model in recipe.models.items():
+            inputs = [tokens] if model.noise is None else [tokens, models[model.noise.model]]
+            models[name] = _model_stage(runner, run, name, inputs)
     return PretrainResult(folder, tokens.facts["tokens"], models)
 
 
-def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, tokens: Stage) -> Stage:
+def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, inputs: list[Stage]) -> Stage:
     model = run.recipe.models[name]
     settings = {
         "model": model.model_dump(mode="json"),
@@ -77,7 +81,7 @@ def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, tokens: St
         "validation_blocks": run.recipe.validation_blocks,
     }
     return runner.run(
-        name, settings, [tokens], lambda place, seed: run.model_into(place, name, model, seed), together=True
+        name, settings, inputs, lambda place, seed: run.model_into(place, name, model, seed), together=True
     )
 
 
@@ -161,7 +165,7 @@ class _Pretraining:
         return {
             "kind": recipe.kind,
             "parameters": saved.num_parameters(),
-            "trained_parameters": sum(value.numel() for value in model.parameters()),
+            "trained_parameters": sum(value.numel() for value in trainable_parameters(model).values()),
             "tokens_seen": result.steps * config.examples_per_step * self.recipe.block_length,
             **training_facts(result),
         }
@@ -183,6 +187,10 @@ class _Pretraining:
                 mask_token=self.tokenizer.mask_token_id,
                 feed_forward_size=shape.feed_forward_size,
             )
+        energies = self._energies(recipe, shape, seed, start_law)
+        if recipe.noise is not None:
+            towers = TwoTowerModel.from_pretrained(self.folder / recipe.noise.model)
+            return NoisePair(energies, towers, finished=True)
         noise_kind = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
         noise = noise_kind.from_shape(
             shape.scaled(recipe.noise_scale),
@@ -190,7 +198,7 @@ class _Pretraining:
             embedding_size=shape.hidden_size,
             start_law=start_law,
         )
-        return NoisePair(self._energies(recipe, shape, seed, start_law), noise)
+        return NoisePair(energies, noise)
 
     def _energies(
         self, recipe: ClozeModelRecipe, shape: BodyShape, seed: int, start_law: Tensor | None
@@ -234,6 +242,8 @@ class _Pretraining:
             classifier="electric" if recipe.kind == "electric" else "electra",
             residual=recipe.residual,
             mask_token=mask_token if recipe.kind == "electra" else None,
+            frequencies=self.frequencies,
+            rising_steps=0 if recipe.noise is None else recipe.noise.rising_steps,
             validation_blocks=blocks,
         )
 

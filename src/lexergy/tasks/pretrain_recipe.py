@@ -36,10 +36,22 @@ class PretrainTokenizerRecipe(Section):
     spoken: bool = False
 
 
+class FinishedNoiseRecipe(Section):
+    """A two-tower model of the same recipe, trained before, as a noise that stays as it is.
+
+    It starts as the tokens' frequencies and comes to its full strength over the first `rising_steps` steps: from one
+    that is strong at once nothing is learnt (docs/results/electric.md).
+    """
+
+    model: str
+    rising_steps: Annotated[int, Field(ge=0)] = 0
+
+
 class ClozeModelRecipe(ShapeRecipe):
     """One model to train.
 
     `noise_size` is the width of the noise as a share of the model's: 1/4 for two towers, 1/3 for ELECTRA's masked LM.
+    `noise`: instead of a noise that learns beside it, one that has learnt before.
     `neighbours`: the energy compares a token with its neighbours' states too (`NeighbourTerm`), and learns far sooner.
     `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole law.
     `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
@@ -48,12 +60,13 @@ class ClozeModelRecipe(ShapeRecipe):
     untrained, and heads, feed-forward width, architecture and dropout are then the noise's alone.
     """
 
-    added_later = frozenset({"feed_forward_size", "encoder"})
+    added_later = frozenset({"feed_forward_size", "encoder", "noise"})
 
     kind: Literal["electric", "electra", "electra-tt", "two-tower", "masked-lm"]
     architecture: Literal["eurobert", "bert"] = "eurobert"
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     noise_size: Share | None = None
+    noise: FinishedNoiseRecipe | None = None
     neighbours: bool = False
     residual: bool = False
     start: Literal["uniform", "unigram"] = "uniform"
@@ -64,6 +77,8 @@ class ClozeModelRecipe(ShapeRecipe):
     def _only_pairs_have_noise(self) -> Self:
         if self.noise_size is not None and not self.has_noise:
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
+        if self.noise is not None and (self.kind not in ("electric", "electra-tt") or self.noise_size is not None):
+            raise ValueError("`noise` is for Electric and ELECTRA-TT, and in place of `noise_size`; leave one out")
         if self.neighbours and not self.has_noise:
             raise ValueError(f"`neighbours` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.encoder is not None and not self.has_noise:
@@ -105,6 +120,18 @@ class PretrainRecipe(Section):
     block_length: Annotated[int, Field(ge=2)]
     validation_blocks: PositiveInt | None = 256
     models: dict[str, ClozeModelRecipe] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _noises_are_trained_before(self) -> Self:
+        earlier: set[str] = set()
+        for name, model in self.models.items():
+            if model.noise is not None and model.noise.model not in earlier:
+                raise ValueError(
+                    f"the noise of `{name}` is `{model.noise.model}`; expected a two-tower model that stands before it"
+                )
+            if model.kind == "two-tower":
+                earlier.add(name)
+        return self
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> Self:

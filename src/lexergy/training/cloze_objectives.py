@@ -12,8 +12,10 @@ from lexergy.core.cloze_nce import (
     log_mean_partition,
     num_noise_positions,
     one_pass_logits,
+    weakened_law,
 )
 from lexergy.core.decoding import Decoding, draw
+from lexergy.errors import LexergyError
 from lexergy.models.devices import device_of
 from lexergy.training.language_objectives import VALIDATION_SEED, spread, stream_blocks
 from lexergy.training.objectives import EVALUATION_ROWS, evaluating
@@ -44,6 +46,10 @@ class NoiseDetection:
     - `electra`: sigma(E_t), negative sampling: a token is a replacement where it differs from the original. Without
       a `mask_token` the noise is a two-tower model (ELECTRA-TT), with one it is a masked LM.
 
+    A noise that is finished beforehand is so hard to tell from text that nothing is learnt from it alone. With
+    `rising_steps` it starts as the tokens' `frequencies` and comes to its full strength in so many steps
+    (`weakened_law`), as one that learns beside the classifier would.
+
     The losses change with the noise, so validation has no "loss" to compare steps by. The model is a `NoisePair`.
     """
 
@@ -56,19 +62,30 @@ class NoiseDetection:
         classifier: Classifier,
         residual: bool = False,
         mask_token: int | None = None,
+        frequencies: Tensor | None = None,  # (V,), log-probabilities of tokens without context
+        rising_steps: int = 0,
         validation_blocks: int | None = None,
     ) -> None:
+        if rising_steps and frequencies is None:
+            raise LexergyError("a noise that rises starts as the tokens' frequencies; give `frequencies`.")
         self.train = stream_blocks(train_tokens, block_length + 2, block_length, "train_tokens")
         validation = stream_blocks(validation_tokens, block_length + 2, block_length, "validation_tokens")
         self.validation = spread(validation, validation_blocks)
         self.classifier = classifier
         self.residual = residual
         self.mask_token = mask_token
+        self.frequencies = frequencies
+        self.rising_steps = rising_steps
+        self.strength = 1.0
         self.num_noise = num_noise_positions(block_length)
 
     @property
     def num_examples(self) -> int:
         return len(self.train)
+
+    def begin(self, step: int) -> None:
+        """Told by the training which step comes, or was the last before an evaluation."""
+        self.strength = min(1.0, step / self.rising_steps) if self.rising_steps else 1.0
 
     def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
         return self._loss(model, self.train[indices], indices, generator)
@@ -114,6 +131,8 @@ class NoiseDetection:
         is_noise = torch.zeros_like(original, dtype=torch.bool).scatter(1, positions, True)
         read = blocks if self.mask_token is None else _inside(blocks, original.masked_fill(is_noise, self.mask_token))
         logits = noise(input_ids=read).logits.float()  # (B, n, V)
+        if self.strength < 1 and self.frequencies is not None:
+            logits = weakened_law(logits, self.frequencies.to(logits), self.strength)
         at_positions = logits.detach().gather(1, positions.unsqueeze(-1).expand(-1, -1, logits.shape[-1]))
         drawn = draw(at_positions.flatten(0, 1), draws.flatten(), Decoding()).tokens.view_as(positions)
         replaced = original.scatter(1, positions, drawn)

@@ -28,7 +28,7 @@ from lexergy.training.checkpoints import (
     trainable_parameters,
 )
 from lexergy.training.config import TrainingConfig, learning_rate_at
-from lexergy.training.objectives import Objective, evaluating
+from lexergy.training.objectives import Objective, ScheduledObjective, evaluating
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
 from lexergy.training.setup import build_accelerator, build_optimizer
 
@@ -165,6 +165,7 @@ class _Trainer:
         step = self.state.step
         for group in self.optimizer.param_groups:
             group["lr"] = group["rate_factor"] * learning_rate_at(self.config, step)
+        self._begin()
         totals: dict[str, float] = {}
         for part, indices in enumerate(self._shares(step)):
             place = (step, part, self.accelerator.process_index)
@@ -209,7 +210,12 @@ class _Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
+    def _begin(self) -> None:
+        if isinstance(self.objective, ScheduledObjective):
+            self.objective.begin(self.state.step)
+
     def _evaluate(self) -> None:
+        self._begin()
         with evaluating(self.model), self.accelerator.autocast():
             # All processes evaluate; the first one's numbers decide for all, whatever the rounding.
             (validation,) = broadcast_object_list([self.objective.evaluate(self.model)])

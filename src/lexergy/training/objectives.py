@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,13 @@ class Objective(Protocol):
     def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]: ...
 
     def evaluate(self, model: Any) -> dict[str, float]: ...
+
+
+@runtime_checkable
+class ScheduledObjective(Protocol):
+    """An objective that changes in the course of a training: it is told the step before each loss and evaluation."""
+
+    def begin(self, step: int) -> None: ...
 
 
 @contextmanager

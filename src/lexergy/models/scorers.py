@@ -19,6 +19,7 @@ from lexergy.models.devices import default_device, device_of
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.frequencies import load_frequencies
 from lexergy.models.masked_lm import MaskedLM, logits_at
+from lexergy.models.prefix_tree import PrefixTree, prefix_trees, reads_trees, tree_logits
 from lexergy.models.sources import CAUSAL_LMS, resolve_encoder
 from lexergy.models.tokenizer import END_OF_TEXT, text_ends
 
@@ -27,7 +28,10 @@ PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little
 LOGITS_AT_ONCE = 2**26
 NOISE_FOLDER = "noise"
 
+SHARED_ENOUGH = 1.3  # tokens for each node of the tree of their prefixes
+
 TokenScores = Callable[[Tensor], Tensor]  # rows (B, L), ends included -> log-scores (B, n) of what is between the ends
+TreeScores = Callable[[PrefixTree], Tensor]  # log-scores (N,) of the nodes, whatever those of the roots
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,9 @@ class Scorer:
     start and end tokens, which are read but not scored.
 
     Rows of one batch have the same length, so that nothing is padded and batching changes no score; only behind a text
-    that is read left to right, and so without an end token, padding is not seen and does no harm. A text longer than
-    the model reads at once is read in pieces, each with a token of context at its ends; each token is scored once.
+    that is read left to right, and so without an end token, padding is not seen and does no harm. Where many such texts
+    begin alike they are read as trees, each beginning once (`prefix_tree`). A text longer than the model reads at once
+    is read in pieces, each with a token of context at its ends; each token is scored once.
     """
 
     def __init__(
@@ -84,12 +89,14 @@ class Scorer:
         max_length: int | None = None,
         passes: str = "1",
         tokens_at_once: int = TOKENS_AT_ONCE,
+        tree_scores: TreeScores | None = None,
     ) -> None:
         self.kind = kind
         self.tokenizer = tokenizer
         self.passes = passes
         self.frequencies: Tensor | None = None  # (V,), log p of each token without its context
         self._token_scores = token_scores
+        self._tree_scores = tree_scores
         self._start, self._end = start, [] if end is None else [end]
         self._reads_left_to_right = end is None
         self._tokens_at_once = tokens_at_once
@@ -108,14 +115,7 @@ class Scorer:
             verbose=False,
         )
         rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
-        scores: list[list[float]] = [[] for _ in rows]
-        row_lengths = [len(row.tokens) for row in rows]
-        for batch in batches_by_length(row_lengths, self._tokens_at_once, equal=not self._reads_left_to_right):
-            lengths = [len(rows[index].tokens) for index in batch]
-            padded = [rows[index].tokens + [self._start] * (max(lengths) - len(rows[index].tokens)) for index in batch]
-            found = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
-            for index, length, values in zip(batch, lengths, found, strict=True):
-                scores[index] = values[: length - 1 - len(self._end)]
+        scores = self._row_scores([row.tokens for row in rows])
         parts: list[list[list[float]]] = [[] for _ in texts]
         for row, values in zip(rows, scores, strict=True):
             parts[row.text].append(values)
@@ -123,6 +123,32 @@ class Scorer:
             TextScore(tuple(value for part in found for value in part), tuple(map(tuple, spans)), max(1, len(found)))
             for found, spans in zip(parts, encoded["offset_mapping"], strict=True)
         ]
+
+    def _row_scores(self, rows: list[list[int]]) -> list[list[float]]:
+        """Of the tokens between a row's ends."""
+        if self._tree_scores is not None:
+            trees = list(prefix_trees(rows))
+            if sum(map(len, rows)) >= SHARED_ENOUGH * sum(map(len, trees)):
+                return self._scores_by_tree(trees, self._tree_scores)
+        scores: list[list[float]] = [[] for _ in rows]
+        for batch in batches_by_length(
+            [len(row) for row in rows], self._tokens_at_once, equal=not self._reads_left_to_right
+        ):
+            longest = max(len(rows[index]) for index in batch)
+            padded = [rows[index] + [self._start] * (longest - len(rows[index])) for index in batch]
+            found = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
+            for index, values in zip(batch, found, strict=True):
+                scores[index] = values[: len(rows[index]) - 1 - len(self._end)]
+        return scores
+
+    @staticmethod
+    def _scores_by_tree(trees: list[PrefixTree], tree_scores: TreeScores) -> list[list[float]]:
+        scores: dict[int, list[float]] = {}
+        for tree in trees:
+            found = tree_scores(tree).double().tolist()
+            for place, path in tree.paths.items():
+                scores[place] = [found[node] for node in path[1:]]
+        return [scores[place] for place in range(len(scores))]
 
     def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:
         """log p(x_t) of each token without its context, where its `frequencies` are known."""
@@ -260,7 +286,18 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         end=None,
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
         tokens_at_once=PADDED_TOKENS_AT_ONCE_CPU if lm.device.type == "cpu" else TOKENS_AT_ONCE,
+        tree_scores=_tree_scores_of(lm) if reads_trees(lm.model, lm.device) else None,
     )
+
+
+def _tree_scores_of(lm: CausalLM) -> TreeScores:
+    def tree_scores(tree: PrefixTree) -> Tensor:  # (N,)
+        logits = lm.forbid_(tree_logits(lm.model, tree, lm.device))  # (N, V)
+        parents = torch.tensor(tree.parents, device=lm.device).clamp(min=0)
+        tokens = torch.tensor(tree.tokens, device=lm.device)
+        return (logits[parents, tokens] - logits.logsumexp(-1)[parents]).cpu()
+
+    return tree_scores
 
 
 def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:

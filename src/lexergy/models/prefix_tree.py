@@ -1,0 +1,105 @@
+"""Texts that begin alike, read once: trees of tokens, in which each token sees its own beginning only.
+
+The hypotheses of a recogniser differ in a few words. Laid out as a tree, a beginning that many of them share is one row
+of nodes, and a mask lets a node see no other branch, so that its scores are those of the text read alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NODES_AT_ONCE = 512
+NO_PARENT = -1
+_PROBE_TOLERANCE = 1e-3
+
+
+@dataclass
+class PrefixTree:
+    """Nodes in the order in which they were met, parents before children; a text is a path of them."""
+
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    paths: dict[int, list[int]] = field(default_factory=dict)  # by the text's place
+    _children: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def num_new(self, text: Sequence[int]) -> int:
+        """How many nodes the text would add."""
+        node = NO_PARENT
+        for depth, token in enumerate(text):
+            if (node, token) not in self._children:
+                return len(text) - depth
+            node = self._children[node, token]
+        return 0
+
+    def add(self, place: int, text: Sequence[int]) -> None:
+        path: list[int] = []
+        for token in text:
+            parent = path[-1] if path else NO_PARENT
+            if (parent, token) not in self._children:
+                self._children[parent, token] = len(self.tokens)
+                self.tokens.append(token)
+                self.parents.append(parent)
+            path.append(self._children[parent, token])
+        self.paths[place] = path
+
+    def depths_and_mask(self) -> tuple[Tensor, Tensor]:  # (N,), (N, N) bool
+        """How many tokens stand before a node, and which nodes it sees: those, and itself."""
+        sees = torch.eye(len(self), dtype=torch.bool)
+        for node, parent in enumerate(self.parents):
+            if parent != NO_PARENT:
+                sees[node] |= sees[parent]
+        return sees.sum(1) - 1, sees
+
+
+def prefix_trees(texts: Sequence[Sequence[int]], max_nodes: int = NODES_AT_ONCE) -> Iterator[PrefixTree]:
+    """All texts in trees of at most `max_nodes` nodes; a longer text has a tree of its own."""
+    tree = PrefixTree()
+    for place in sorted(range(len(texts)), key=lambda place: tuple(texts[place])):
+        if len(tree) and len(tree) + tree.num_new(texts[place]) > max_nodes:
+            yield tree
+            tree = PrefixTree()
+        tree.add(place, texts[place])
+    if tree.paths:
+        yield tree
+
+
+def tree_logits(model: Any, tree: PrefixTree, device: torch.device) -> Tensor:  # (N, V)
+    """What a causal LM of transformers expects after each node."""
+    depths, sees = tree.depths_and_mask()
+    dtype = next(model.parameters()).dtype
+    mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
+    return model(
+        input_ids=torch.tensor([tree.tokens], device=device),
+        position_ids=depths[None].to(device),
+        attention_mask=mask[None, None].to(device),
+        use_cache=False,
+    ).logits[0]
+
+
+@torch.no_grad()
+def reads_trees(model: Any, device: torch.device) -> bool:
+    """Whether a model heeds positions and masks as trees need them, seen on two texts that begin alike.
+
+    Models whose layers see a window of the text only are left out: they would see all of it.
+    """
+    if getattr(model.config.get_text_config(), "sliding_window", None):
+        return False
+    texts = [[0, 1, 2, 3], [0, 1, 3, 2]]
+    tree = PrefixTree()
+    for place, text in enumerate(texts):
+        tree.add(place, text)
+    try:
+        found = tree_logits(model, tree, device)
+        alone = [model(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0] for text in texts]
+    except (TypeError, ValueError, RuntimeError, IndexError):
+        return False
+    return all(
+        torch.allclose(found[tree.paths[place]], logits, rtol=_PROBE_TOLERANCE, atol=_PROBE_TOLERANCE)
+        for place, logits in enumerate(alone)
+    )

@@ -15,6 +15,7 @@ from lexergy.studies.picture import Panel, Series
 PANEL_SIZE = (5.6, 3.4)
 DOTS_PER_INCH = 150
 CROWDED = 60  # characters of categories that fit below the axis side by side
+LABELS_IN_A_ROW = 3
 CATEGORY_WIDTH = 0.5  # over which its points are spread
 
 
@@ -50,7 +51,16 @@ def _draw(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel(panel.ylabel)
     axes.set_title(panel.title)
     if any(series.label for series in panel.series):
-        axes.legend(loc="best")
+        _name_colours(axes, panel)
+
+
+def _name_colours(axes: Axes, panel: Panel) -> None:
+    title = panel.colours or None
+    if panel.categories and not panel.title:  # their points leave no room inside
+        columns = min(len(panel.series), LABELS_IN_A_ROW)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, title=title)
+    else:
+        axes.legend(loc="best", title=title)
 
 
 def _draw_series(axes: Axes, series: Series, colour: str, x: list[float]) -> None:

@@ -61,7 +61,7 @@ def _conclude(seeds: Sequence[Cells]) -> Conclusion:
         for corpus, number in zip(("Books", "CCNews", "Wiki"), numbers, strict=True):
             if number is not None:
                 paper[union, corpus] = number
-    layout = Layout("accuracy across corpora", ("trained on", "corpus"), rows, corpora, paper, PAPER_CORPORA)
+    layout = Layout("accuracy across corpora", ("trained on", "tested on"), rows, corpora, paper, PAPER_CORPORA)
     return conclusion(seeds, layout, _findings(seeds, corpora))
 
 

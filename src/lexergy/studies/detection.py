@@ -121,7 +121,12 @@ def _numbers(seeds: Sequence[Cells], key: Key) -> list[Cell]:
     if key not in seeds[0]:
         return [None] * 3
     found = accuracy(seeds, [key])
-    return [found.value, found.low, found.high]
+    return [found.value, *_shares(found)]
+
+
+def _shares(found: Estimate) -> tuple[float, float]:
+    """The interval of a percentage: it ends at 0 and 100, where Student's t does not."""
+    return max(found.low, 0.0), min(found.high, 100.0)
 
 
 def metrics_table(seeds: Sequence[Cells], titles: Sequence[str]) -> Table:
@@ -136,7 +141,7 @@ def metrics_table(seeds: Sequence[Cells], titles: Sequence[str]) -> Table:
         for name in METRICS:
             parts = [getattr(metrics, name) for metrics in found]
             estimate = over_runs([100 * part.value for part in parts], [100 * part.std_error for part in parts])
-            line += [estimate.value, max(estimate.low, 0.0), min(estimate.high, 100.0)]
+            line += [estimate.value, *_shares(estimate)]
         lines.append(tuple(line))
     return Table("all metrics", tuple(columns), lines)
 
@@ -147,6 +152,13 @@ def _accuracy_panel(seeds: Sequence[Cells], layout: Layout) -> Panel:
     for column in layout.columns:
         places = [place for place, row in enumerate(layout.rows) if (row, column) in seeds[0]]
         found = [accuracy(seeds, [(layout.rows[place], column)]) for place in places]
-        bounds = ([one.low for one in found], [one.high for one in found])
-        series.append(Series(column, places, [one.value for one in found], *bounds, style="points"))
-    return Panel("", "balanced accuracy (%)", tuple(series), categories=tuple(layout.rows), reference=50)
+        low, high = [_shares(one)[0] for one in found], [_shares(one)[1] for one in found]
+        series.append(Series(column, places, [one.value for one in found], low, high, style="points"))
+    return Panel(
+        layout.titles[0],
+        "balanced accuracy (%)",
+        tuple(series),
+        categories=tuple(layout.rows),
+        reference=50,
+        colours=layout.titles[1],
+    )

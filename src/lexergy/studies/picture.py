@@ -19,7 +19,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with some series on them. With `categories`, x counts them from 0."""
+    """Axes with some series on them. With `categories`, x counts them from 0. `colours` says what their labels are."""
 
     xlabel: str
     ylabel: str
@@ -28,3 +28,4 @@ class Panel:
     categories: tuple[str, ...] = ()
     log_x: bool = False
     reference: float | None = None  # a horizontal line
+    colours: str = ""

@@ -252,4 +252,4 @@ def test_an_encoder_of_another_width_is_told_so(models, recipe, folder, capsys):
     path = folder / "wider.yaml"
     path.write_text(recipe.read_text().replace("/encoder, hidden_size: 16", "/encoder, hidden_size: 32"))
     assert run_command(["pretrain", str(path), "--folder", str(models)]) == 2
-    assert "`hidden_size` is 32 and the encoder" in capsys.readouterr().err
+    assert "`hidden_size` is 32 and that of the encoder" in capsys.readouterr().err

@@ -216,7 +216,7 @@ class _Pretraining:
             return ElectricModel.from_shape(shape, seed, **head)
         backbone = encoder_backbone(recipe.encoder)
         assert backbone.tokenizer is not None
-        _check_width(recipe, backbone.model)
+        _check_fits(recipe, backbone.model)
         vectors = transferred_vectors(token_vectors(backbone.model).detach(), backbone.tokenizer, self.tokenizer)
         return ElectricModel.from_encoder(backbone.model, vectors, recipe.num_layers, seed, **head)
 
@@ -248,13 +248,17 @@ class _Pretraining:
         )
 
 
-def _check_width(recipe: ClozeModelRecipe, encoder: PreTrainedModel) -> None:
-    width = encoder.config.hidden_size
-    if recipe.hidden_size != width:
-        raise LexergyError(
-            f"`hidden_size` is {recipe.hidden_size} and the encoder '{recipe.encoder}' is {width} wide; "
-            "expected the same."
-        )
+def _check_fits(recipe: ClozeModelRecipe, encoder: PreTrainedModel) -> None:
+    """The recipe's width is the encoder's; so are its heads, where no noise is built that would have them."""
+    checked = {"hidden_size": encoder.config.hidden_size}
+    if recipe.noise is not None:
+        checked["num_heads"] = encoder.config.num_attention_heads
+    for key, expected in checked.items():
+        if getattr(recipe, key) != expected:
+            raise LexergyError(
+                f"`{key}` is {getattr(recipe, key)} and that of the encoder '{recipe.encoder}' {expected}; "
+                "expected the same."
+            )
 
 
 def _references(source: str) -> list[str]:

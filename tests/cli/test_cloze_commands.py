@@ -110,7 +110,7 @@ def test_pretraining_again_only_reads(models, recipe, capsys):
     assert before == {path: path.stat().st_mtime_ns for path in models.rglob("*.safetensors")}
 
 
-def test_pretraining_prints_a_row_for_each_model(models, recipe, capsys, monkeypatch):
+def test_pretraining_prints_a_column_for_each_model(models, recipe, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     out = output_of(["pretrain", recipe, "--folder", models], capsys).out
     assert all(name in out for name in MODELS)

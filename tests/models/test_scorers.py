@@ -1,6 +1,7 @@
 """Scores by every kind of model, against the sums written out by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -144,6 +145,13 @@ def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(toke
     assert list(score.log_scores) == ids
     assert score.num_pieces == math.ceil(len(ids) / 3)
     assert max(rows.shape[1] for rows in seen) == 5
+
+
+def test_a_residual_electric_reads_no_more_at_once_than_its_noise_does(tokenizer, shape):
+    longer = ElectricModel.from_shape(replace(shape, max_length=4 * MAX_LENGTH), seed=1, residual=True).eval()
+    scorer = scorers.electric_scorer(longer, tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
+    (score,) = scorer.score(["night " * (MAX_LENGTH + 3)])
+    assert score.num_pieces > 1
 
 
 def test_models_that_give_no_score_are_refused(models, tmp_path):

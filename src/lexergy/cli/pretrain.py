@@ -58,21 +58,16 @@ def pretrain(
 
 def _print(result: "PretrainResult") -> None:
     facts = {name: stage.facts for name, stage in result.models.items()}
-    watched = {
-        key: label for key, label in WATCHED.items() if any(key in each["validation"] for each in facts.values())
-    }
     rows = [
-        (
-            name,
-            f"{each['parameters'] / 1e6:.2f} M",
-            str(each["steps"]),
-            f"{each['tokens_seen'] / 1e6:.2f} M",
-            *(_number(each["validation"].get(key)) for key in watched),
-        )
-        for name, each in facts.items()
+        ("parameters", *(f"{each['parameters'] / 1e6:.2f} M" for each in facts.values())),
+        ("steps", *(str(each["steps"]) for each in facts.values())),
+        ("tokens read", *(f"{each['tokens_seen'] / 1e6:.2f} M" for each in facts.values())),
     ]
-    headers = ("", "parameters", "steps", "tokens read", *watched.values())
-    print_table("Pre-trained models, on held-out text", headers, rows)
+    for key, label in WATCHED.items():
+        values = [_number(each["validation"].get(key)) for each in facts.values()]
+        if any(values):
+            rows.append((label, *values))
+    print_table("Pre-trained models, on held-out text", ("", *facts), rows)
     shown = next((name for name, each in facts.items() if each["kind"] == "electric"), next(iter(facts)))
     folder = result.folder / shown
     print_lines("Next:", f"  lexergy score {folder} FILE", f"  lexergy explain {folder} --text 'some words'")

@@ -242,7 +242,7 @@ def electric_scorer(
         token_scores,
         start=start,
         end=end,
-        max_length=_max_length(model.encoder, tokenizer),
+        max_length=_max_length(tokenizer, model.encoder, *([] if generator is None else generator.bodies)),
         passes=passes,
     )
 
@@ -250,7 +250,7 @@ def electric_scorer(
 def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
     """log q(x_t | x_\\t) of each token, in one pass of the two towers."""
     start, end = text_ends(tokenizer)
-    limit = _max_length(model.bodies[0], tokenizer)
+    limit = _max_length(tokenizer, model.bodies[0])
     return Scorer(
         "two-tower PLL",
         tokenizer,
@@ -319,7 +319,7 @@ def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
         return torch.cat(parts).view(num_rows, num_inside)
 
     start, end = text_ends(tokenizer)
-    limit = _max_length(model, tokenizer)
+    limit = _max_length(tokenizer, model)
     return Scorer("masked-LM PLL", tokenizer, token_scores, start=start, end=end, max_length=limit, passes="n")
 
 
@@ -346,9 +346,10 @@ def _softmax_scores(
     return torch.cat(parts)
 
 
-def _max_length(model: Any, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    limits = (getattr(model.config, "max_position_embeddings", None), tokenizer.model_max_length)
-    return min((limit for limit in limits if limit), default=None)
+def _max_length(tokenizer: PreTrainedTokenizerBase, *models: Any) -> int | None:
+    """How many tokens all of them read at once."""
+    limits = [getattr(model.config, "max_position_embeddings", None) for model in models]
+    return min((limit for limit in (*limits, tokenizer.model_max_length) if limit), default=None)
 
 
 def _config(folder: Path) -> dict[str, Any]:

@@ -226,7 +226,7 @@ def test_mistakes_are_told_in_a_line(models, lists, folder, capsys, arguments, m
         ("noise_size: 1", "noises: 1", "unknown key `models.electric.noises`"),
         ("model: two-tower", "model: masked-lm", "expected a two-tower model that stands before it"),
         ("rising_steps: 2", "rising_steps: 5", "comes to its full strength"),
-        ("noise_size: 1", "noise_size: 1, noise: {model: two-tower}", "in place of `noise_size`"),
+        ("noise_size: 1", "noise_size: 1, noise: {model: two-tower, rising_steps: 1}", "in place of `noise_size`"),
         ("kind: masked-lm,", "kind: masked-lm, noise_size: 0.5,", "leave it out for masked-lm"),
         ("  electra:", "  tokens:", "names its folder"),
         ("kind: masked-lm,", "kind: masked-lm, encoder: some,", "`encoder` is for Electric and ELECTRA"),

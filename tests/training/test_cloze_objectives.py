@@ -228,3 +228,5 @@ def test_a_finished_noise_stays_as_it_is(tmp_path):
     told = [record.validation["noise_loss"] for record in result.history]
     assert told[0] == pytest.approx(math.log(VOCAB), rel=1e-5)  # step 0: the frequencies
     assert told[1] == told[2]  # steps 2 and 4: full strength
+    rising = result.history[1].training["noise_loss"]  # steps 0 and 1: the frequencies, and half of the way
+    assert abs(rising - math.log(VOCAB)) > 1e-4

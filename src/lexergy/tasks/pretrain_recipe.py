@@ -39,12 +39,12 @@ class PretrainTokenizerRecipe(Section):
 class FinishedNoiseRecipe(Section):
     """A two-tower model of the same recipe, trained before, as a noise that stays as it is.
 
-    It starts as the tokens' frequencies and comes to its full strength over the first `rising_steps` steps: from one
-    that is strong at once nothing is learnt (docs/results/electric.md).
+    It starts as the tokens' frequencies and comes to its full strength over the first `rising_steps` steps, best over
+    most of them: from one that is strong at once nothing is learnt (docs/results/electric.md).
     """
 
     model: str
-    rising_steps: Annotated[int, Field(ge=0)] = 0
+    rising_steps: Annotated[int, Field(ge=0)]
 
 
 class ClozeModelRecipe(ShapeRecipe):
@@ -74,7 +74,7 @@ class ClozeModelRecipe(ShapeRecipe):
     training: TrainingConfig
 
     @model_validator(mode="after")
-    def _only_pairs_have_noise(self) -> Self:
+    def _keys_fit_the_kind(self) -> Self:
         if self.noise_size is not None and not self.has_noise:
             raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.noise is not None and (self.kind not in ("electric", "electra-tt") or self.noise_size is not None):

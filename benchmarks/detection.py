@@ -25,7 +25,7 @@ from lexergy import CausalLM
 from lexergy.core.calibration import fit_temperature
 from lexergy.core.classification import classification_metrics
 from lexergy.data.corpora import load_corpus
-from lexergy.data.files import hash_of
+from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader
 from lexergy.progress import progress_bar
@@ -137,7 +137,7 @@ def mean_and_error(values: Sequence[float]) -> str:
 def speed(num_texts: int, repeats: int) -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
-    from lexergy.models.sources import resolve_encoder
+    from lexergy.models.loading.sources import resolve_encoder
 
     texts = mixed_texts(num_texts)
     detector = encoder_detector(ENCODER, DetectorSettings(BLOCK_TOKENS), seed=0)

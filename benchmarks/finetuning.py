@@ -15,13 +15,13 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from lexergy.data.files import atomic_path, atomic_write_text
 from lexergy.data.labelled import Fields, load_labelled, load_questions
 from lexergy.data.sotu_tasks import sotu_tasks
+from lexergy.files import atomic_path, atomic_write_text
 from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.energies.backbones import encoder_backbone
-from lexergy.tasks.finetune import MAIN_METRIC, FinetuneData, FinetuneReport, FinetuneSettings, finetune
+from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, FinetuneSettings, finetune
 
 UNTRAINED = "untrained"
 TASKS = {  # file, fields, task

@@ -11,12 +11,12 @@ from timing import cpu_seconds, seconds
 from transformers import BertConfig, BertForMaskedLM
 
 from lexergy.core.decoding import draw
-from lexergy.core.metropolis import UNTRUNCATED
+from lexergy.core.mcmc.metropolis import UNTRUNCATED
+from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.core.random import uniforms
-from lexergy.core.sweeps import Schedule
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.masked_lm import MaskedLM
-from lexergy.tasks.mcmc import Sampling, sample_masked_lm
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.masked.lm import MaskedLM
+from lexergy.tasks.masked.mcmc import Sampling, sample_masked_lm
 from lexergy.testing import EnumerableMaskedLM
 
 

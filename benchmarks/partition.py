@@ -10,8 +10,8 @@ import torch
 from timing import cpu_seconds, seconds
 
 from lexergy.core.enumeration import all_sequences
-from lexergy.models.masked_lstm import MaskedLSTM
-from lexergy.models.masked_lstm_partition import log_partition
+from lexergy.models.architectures.masked_lstm import MaskedLSTM
+from lexergy.models.architectures.masked_lstm_partition import log_partition
 
 VOCAB_SIZE, FULL_LENGTH = 39, 6
 ROWS = 4096

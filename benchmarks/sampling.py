@@ -21,7 +21,7 @@ from timing import matrix_product_rate, seconds
 from lexergy import CausalLM
 from lexergy.data.corpora import load_corpus
 from lexergy.models.energies import TransformerEnergy, as_energy
-from lexergy.models.sources import resolve_causal_lm
+from lexergy.models.loading.sources import resolve_causal_lm
 
 PREFIX, NEW, TOP_K = 120, 40, 10
 FLOP_PER_TOKEN = 2 * 134_515_008  # twice the parameters

@@ -18,14 +18,14 @@ import torch
 from timing import median_seconds
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.scorers import Scorer, causal_scorer, electric_scorer, masked_scorer
-from lexergy.models.scratch import build_masked_lm
-from lexergy.models.sources import resolve_encoder
-from lexergy.models.tokenizer import train_tokenizer
+from lexergy.models.loading.sources import resolve_encoder
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.scoring.scorers import Scorer, causal_scorer, electric_scorer, masked_scorer
 
 TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
 WORDS = TEXT.split()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.testing import (
     EnumerableLM,
     TableEnergy,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CausalLM": "lexergy.models.causal_lm",
+    "CausalLM": "lexergy.models.causal.lm",
     "EnergyModel": "lexergy.models.energies",
-    "ResidualEBM": "lexergy.models.residual",
-    "RightToLeftLM": "lexergy.models.right_to_left",
+    "ResidualEBM": "lexergy.models.joint.model",
+    "RightToLeftLM": "lexergy.models.causal.right_to_left",
     "LexergyError": "lexergy.errors",
 }
 
@@ -20,10 +20,10 @@ __all__ = ["CausalLM", "EnergyModel", "LexergyError", "ResidualEBM", "RightToLef
 
 if TYPE_CHECKING:
     from lexergy.errors import LexergyError
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
+    from lexergy.models.causal.right_to_left import RightToLeftLM
     from lexergy.models.energies import EnergyModel
-    from lexergy.models.residual import ResidualEBM
-    from lexergy.models.right_to_left import RightToLeftLM
+    from lexergy.models.joint.model import ResidualEBM
 
 
 def __getattr__(name: str) -> object:

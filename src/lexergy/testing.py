@@ -26,11 +26,11 @@ from transformers import (
 )
 
 from lexergy.core.enumeration import all_sequences
-from lexergy.models.causal_lm import CausalLM
-from lexergy.models.conditional_masked_lm import ConditionalMaskedLM
-from lexergy.models.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.masked_lm import MaskedLM
+from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.masked.conditional import ConditionalMaskedLM
+from lexergy.models.masked.lm import MaskedLM
 
 _ROWS = 4096  # sequences enumerated at once
 

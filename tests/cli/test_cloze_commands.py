@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from lexergy.cli.main import run_command
-from lexergy.models.scorers import load_scorer
+from lexergy.models.scoring.scorers import load_scorer
 from lexergy.testing import save_tiny_encoder
 
 TEXT = "the state of our union is strong and we will build a better future for all people in this nation"

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from lexergy.cli import run as run_verb
 from lexergy.cli.main import run_command
+from lexergy.cli.verbs import run as run_verb
 from lexergy.errors import LexergyError
 
 

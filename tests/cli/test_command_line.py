@@ -13,9 +13,9 @@ import pytest
 
 from lexergy.cli.main import app, quieten_libraries, run_command
 from lexergy.cli.models import open_joint
-from lexergy.cli.reproduce import read_seeds
 from lexergy.cli.summary import show_summary
-from lexergy.tasks.results import load_run
+from lexergy.cli.verbs.reproduce import read_seeds
+from lexergy.runs.records import load_run
 
 VERBS = [
     "quickstart",
@@ -32,7 +32,7 @@ VERBS = [
     "report",
     "reproduce",
 ]
-UNRELIABLE = "ignore::lexergy.models.joint_sampling.UnreliableWeightsWarning"
+UNRELIABLE = "ignore::lexergy.models.joint.sampling.UnreliableWeightsWarning"
 
 
 def json_of(arguments, capsys):
@@ -224,7 +224,7 @@ def test_only_warnings_of_lexergy_are_shown(capsys, monkeypatch):
     monkeypatch.delenv("LEXERGY_DEBUG", raising=False)
     with warnings.catch_warnings():
         quieten_libraries()
-        warnings.warn_explicit("k-hat is high", UserWarning, "residual.py", 1, module="lexergy.models.residual")
+        warnings.warn_explicit("k-hat is high", UserWarning, "residual.py", 1, module="lexergy.models.joint.model")
         warnings.warn_explicit("chatter", UserWarning, "nn.py", 1, module="torch.nn")
     assert capsys.readouterr().err == "warning: k-hat is high\n"
     assert os.environ["TRANSFORMERS_VERBOSITY"] == "error"

@@ -1,8 +1,8 @@
 import pytest
-from example_run import make_run
 
 from lexergy.report import plots
 from lexergy.report.page import render_page
+from toys.finished_run import make_run
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>"
 

@@ -5,10 +5,10 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
-from example_run import make_run
 
 from lexergy.report import page
 from lexergy.report.page import page_content, render_page, training_panels, write_report
+from toys.finished_run import make_run
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 

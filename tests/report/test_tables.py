@@ -1,7 +1,6 @@
 import math
 
 import pytest
-from example_run import make_perplexity
 
 from lexergy.report.tables import (
     bounds_gap,
@@ -13,7 +12,8 @@ from lexergy.report.tables import (
     transposed,
     verdicts,
 )
-from lexergy.tasks.results import BaselineResult
+from lexergy.runs.records import BaselineResult
+from toys.finished_run import make_perplexity
 
 
 def test_headline_quotes_the_pessimistic_gain():

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lexergy.core.estimation.findings import Verdict
 from lexergy.errors import LexergyError
+from lexergy.recipes.residual import load_recipe
 from lexergy.report.study_page import command_line, number, write_study
 from lexergy.studies import CATALOGUE
-from lexergy.studies.findings import Verdict
 from lexergy.studies.study import Measurement, load_study, reproduce
-from lexergy.tasks.recipe import load_recipe
 
 
 def refuse(subject, ids):

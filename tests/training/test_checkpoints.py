@@ -1,7 +1,6 @@
 import pytest
 import torch
 from safetensors import safe_open
-from training_toy import ToyEnergy
 
 from lexergy.errors import LexergyError
 from lexergy.training.checkpoints import (
@@ -17,6 +16,7 @@ from lexergy.training.checkpoints import (
     save_checkpoint,
     trainable_parameters,
 )
+from toys.training import ToyEnergy
 
 FINGERPRINT = {"seed": 1}
 

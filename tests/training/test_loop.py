@@ -11,12 +11,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from torch import nn
-from training_toy import ToyEnergy, long_config, toy_config, toy_objective, train_toy
 
 from lexergy.errors import LexergyError
-from lexergy.models.scratch import build_causal_lm, build_masked_lm
-from lexergy.training.language_objectives import LanguageModelling, MaskedLanguageModelling
+from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
 from lexergy.training.loop import train
+from lexergy.training.objectives.language import LanguageModelling, MaskedLanguageModelling
+from toys.training import ToyEnergy, long_config, toy_config, toy_objective, train_toy
 
 SCRIPT = Path(__file__).with_name("training_toy.py")
 

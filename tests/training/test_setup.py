@@ -1,7 +1,7 @@
 import pytest
 
 from lexergy.errors import LexergyError
-from lexergy.training.config import TrainingConfig
+from lexergy.recipes.training import TrainingConfig
 from lexergy.training.setup import build_accelerator
 
 

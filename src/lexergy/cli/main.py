@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 import lexergy
-from lexergy.cli import (
+from lexergy.cli.verbs import (
     data,
     detect,
     finetune,
@@ -27,7 +27,7 @@ from lexergy.cli import (
     run,
     score,
 )
-from lexergy.cli.explain import explain as explain_text
+from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
 
 app = typer.Typer(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_passage, print_table, to_plain
 
 if TYPE_CHECKING:
-    from lexergy.tasks.recipe import Recipe
-    from lexergy.tasks.results import RunResult
+    from lexergy.recipes.residual import Recipe
+    from lexergy.runs.records import RunResult
 
 PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - pessimistic)"
 
@@ -19,8 +19,8 @@ PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - 
 def run_and_show(recipe: "Recipe", folder: Path, *, as_json: bool) -> None:
     """Bring the run up to date, write its report and show what came out."""
     from lexergy.report.page import write_report
-    from lexergy.tasks.processes import is_main_process
-    from lexergy.tasks.run import run
+    from lexergy.runs.processes import is_main_process
+    from lexergy.tasks.residual.run import run
 
     result = run(recipe, folder)
     if not is_main_process():

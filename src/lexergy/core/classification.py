@@ -12,7 +12,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-from lexergy.core.bootstrap import group_counts
+from lexergy.core.estimation.bootstrap import group_counts
 from lexergy.errors import LexergyError
 
 CALIBRATION_BINS = 15  # Guo et al. 2017

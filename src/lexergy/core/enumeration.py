@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from lexergy.core.metropolis import Energy
+from lexergy.core.mcmc.metropolis import Energy
 
 
 def all_sequences(vocab_size: int, length: int) -> Tensor:  # -> (V ** L, L)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-from lexergy.core import partition
+from lexergy.core.estimation import partition
 
 
 def nce_loss(energy_data: Tensor, energy_noise: Tensor) -> Tensor:  # any shapes -> ()

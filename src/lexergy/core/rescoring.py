@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lexergy.core.bootstrap import group_counts
+from lexergy.core.estimation.bootstrap import group_counts
 
 WEIGHTS = tuple(step / 20 for step in range(1, 21))  # .05, .1, ..., 1, Sec. 3.2, Clark et al. 2020
 

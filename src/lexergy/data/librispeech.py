@@ -7,8 +7,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from lexergy.data.files import atomic_path, cache_folder
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_path, cache_folder
 
 LISTS = ("dev-clean", "dev-other", "test-clean", "test-other")
 # The source distribution of the PyPI package `mlm-hashformers` 0.1 (Apache-2.0), which holds them as examples.

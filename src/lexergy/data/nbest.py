@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lexergy.data.files import atomic_write_text
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_text
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from lexergy.data.corpora import Document, load_corpus
-from lexergy.data.files import atomic_path, cache_folder
 from lexergy.data.splits import split_documents
+from lexergy.files import atomic_path, cache_folder
 
 VERSION = 1  # raised when the files change
 SIZES = {"train": 1600, "validation": 400, "test": 800}

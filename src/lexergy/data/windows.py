@@ -9,8 +9,8 @@ import pyarrow.parquet
 import torch
 from torch import Tensor
 
-from lexergy.data.files import atomic_path
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_path
 
 PREFIX_LENGTH_KEY = b"lexergy.prefix_length"
 

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data.files import atomic_write_text
+from lexergy.files import atomic_write_text
 from lexergy.report.html import Colour, blend
 
 LIKELY, ODD = (255, 255, 255), (230, 97, 1)  # white to orange

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data.files import atomic_write_text
+from lexergy.files import atomic_write_text
 from lexergy.models.detection.detector import Detection
 from lexergy.report.html import Colour, blend, render
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from lexergy.data.files import atomic_write_text
+from lexergy.files import atomic_write_text
 from lexergy.report import plots, tables
 from lexergy.report.html import render
-from lexergy.tasks.results import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
+from lexergy.runs.records import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
 
 REPORT_FILE = "report.html"
 MOST_CANDIDATES_SHOWN = 5

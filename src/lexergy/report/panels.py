@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from lexergy.report.picture import Panel, Series
 from lexergy.report.plots import INK, PALETTE, STYLE
-from lexergy.studies.picture import Panel, Series
 
 PANEL_SIZE = (5.6, 3.4)
 DOTS_PER_INCH = 150

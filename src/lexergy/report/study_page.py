@@ -8,12 +8,12 @@ import shlex
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data.files import atomic_write_bytes, atomic_write_text
+from lexergy.core.estimation.findings import Finding
+from lexergy.files import atomic_write_bytes, atomic_write_text
 from lexergy.report.panels import draw_panels
 from lexergy.report.plots import format_seconds
-from lexergy.studies.findings import Finding
+from lexergy.runs.stages import current_versions
 from lexergy.studies.study import Cell, StudyResult, Table
-from lexergy.tasks.stages import current_versions
 
 ROUNDING_ERROR = 1e-12
 

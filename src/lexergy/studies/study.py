@@ -5,7 +5,6 @@ runs/reproduce/table-1-cpu-seed0/           a run like any other, shared by the 
 runs/reproduce/real-or-fake-cpu-seed0/      a workshop, in which studies find what others made
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -16,22 +15,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from lexergy.data.shards import ShardStore
+from lexergy.core.estimation.findings import Finding
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.residual import ResidualEBM
+from lexergy.models.joint.model import ResidualEBM
 from lexergy.progress import progress_bar
+from lexergy.recipes.real_or_fake import load_laboratory_recipe
+from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.report.picture import Panel
+from lexergy.runs.columns import from_column
+from lexergy.runs.records import RunResult
+from lexergy.runs.shards import ShardStore
+from lexergy.runs.stages import PARTIAL, StageRunner, locked, read_json, read_stage
 from lexergy.studies import CATALOGUE
-from lexergy.studies.findings import Finding
-from lexergy.studies.picture import Panel
-from lexergy.tasks.columns import from_column
-from lexergy.tasks.context import RunContext
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
-from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
-from lexergy.tasks.recipe import Recipe, load_recipe
-from lexergy.tasks.results import RunResult
-from lexergy.tasks.run import announce, run, say_nothing
-from lexergy.tasks.stages import PARTIAL, StageRunner, locked, read_json, read_stage
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.run import announce, run, say_nothing
 
 RUNS = Path("runs/reproduce")
 STUDIES_FOLDER = "studies"
@@ -165,7 +164,7 @@ def load_study(name: str) -> Study:
     """A study by its name."""
     if name not in CATALOGUE:
         raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")
-    return import_module(f"lexergy.studies.{re.sub('[-.]', '_', name)}").STUDY
+    return import_module(f"lexergy.studies.{CATALOGUE[name].module}").STUDY
 
 
 def reproduce(

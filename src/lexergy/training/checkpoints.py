@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from lexergy.data.files import atomic_path, canonical_json, remove_partials
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_path, canonical_json, remove_partials
 
 CHECKPOINT_FOLDER = "checkpoint"
 STATE_FILE = "state.safetensors"

@@ -10,9 +10,10 @@ import torch
 from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
-from lexergy.data.files import atomic_write_json
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json
 from lexergy.progress import Bar, progress_bar
+from lexergy.recipes.training import TrainingConfig, learning_rate_at
 from lexergy.training.checkpoints import (
     Checkpoint,
     HistoryRecord,
@@ -27,8 +28,7 @@ from lexergy.training.checkpoints import (
     snapshot,
     trainable_parameters,
 )
-from lexergy.training.config import TrainingConfig, learning_rate_at
-from lexergy.training.objectives import Objective, ScheduledObjective, evaluating
+from lexergy.training.objectives.contrastive import Objective, ScheduledObjective, evaluating
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
 from lexergy.training.setup import build_accelerator, build_optimizer
 

@@ -10,7 +10,7 @@ from accelerate.state import AcceleratorState, is_initialized
 from torch import nn
 
 from lexergy.errors import LexergyError
-from lexergy.training.config import TrainingConfig
+from lexergy.recipes.training import TrainingConfig
 
 
 def build_accelerator(config: TrainingConfig) -> Accelerator:

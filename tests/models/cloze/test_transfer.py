@@ -7,7 +7,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
 from lexergy.models.energies.backbones import encoder_backbone
-from lexergy.models.tokenizer import train_tokenizer
+from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.testing import save_tiny_encoder
 
 WORDS = ["the", "cat", "sat", "##at"]

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from tiny_models import SIZES, byte_tokenizer
 
-from lexergy.models.causal_lm import CausalLM
-from lexergy.models.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.causal.lm import CausalLM
 from lexergy.testing import save_tiny_encoder
+from toys.models import SIZES, byte_tokenizer
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tiny_models import SIZES, random_tokens
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import Energy, TextEnergy, as_energy
-from lexergy.models.scratch import build_causal_lm
+from toys.models import SIZES, random_tokens
 
 PREFIX, CONTINUATIONS = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[[5], [6], [7]], [[8], [9], [10]]])
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import random_tokens, wake
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import (
     BiLSTMEnergy,
     BiLSTMEnergyConfig,
@@ -22,6 +21,7 @@ from lexergy.models.energies import (
     TransformerEnergy,
     as_energy,
 )
+from toys.models import random_tokens, wake
 
 KINDS = [
     "states",

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tiny_models import SIZES, random_tokens
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import StatesEnergy, as_energy
-from lexergy.models.scratch import build_causal_lm
-from lexergy.models.state_features import StateFeatures
+from toys.models import SIZES, random_tokens
 
 LAYERS = (0, 2)
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import random_tokens, wake
 from torch import Tensor, nn
 
 from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import EnergyModel, Lora, StatesEnergy, SumEnergy, TextEnergy, TransformerEnergy, as_energy
-from lexergy.models.residual import ResidualEBM
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.joint.model import ResidualEBM
 from lexergy.testing import assert_energy_contract
+from toys.models import random_tokens, wake
 
 PREFIX, CONTINUATIONS = random_tokens(2, 4), random_tokens(2, 3, 5, seed=1)
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import random_tokens, wake
 from torch import Tensor
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import TransformerEnergy
 from lexergy.models.energies.text import Rows, TextReader, whole_sequences
+from toys.models import random_tokens, wake
 
 
 @pytest.fixture

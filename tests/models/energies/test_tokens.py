@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tiny_models import random_tokens, wake
 from torch import nn
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig, as_energy
 from lexergy.testing import assert_energy_contract
+from toys.models import random_tokens, wake
 
 SHAPE = {"vocab_size": 257, "embedding_size": 6, "hidden_size": 5, "num_layers": 2}
 

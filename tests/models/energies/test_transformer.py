@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import SIZES, random_tokens, wake
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import Lora, NgramTables, TransformerEnergy, as_energy
 from lexergy.models.energies.text import token_rows
-from lexergy.models.scratch import build_causal_lm, build_masked_lm
+from toys.models import SIZES, random_tokens, wake
 
 TABLES = NgramTables(orders=(2, 3), buckets=64, width=4)
 

@@ -5,14 +5,14 @@ import torch
 import yaml
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
-from lexergy.models.scratch import build_causal_lm
-from lexergy.models.tokenizer import train_tokenizer
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.recipes.real_or_fake import load_laboratory_recipe
 from lexergy.tasks.real_or_fake.foreign_texts import SLACK
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
-from lexergy.tasks.real_or_fake.recipe import load_laboratory_recipe
 from lexergy.tasks.real_or_fake.text_sets import TextSet
-from tasks.real_or_fake.conftest import toy_recipe
+from toys.laboratory import toy_recipe
 
 WANTED = TextSet("sotu", "stranger", sides=("prefix",))
 

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from lexergy.errors import LexergyError
+from lexergy.recipes.real_or_fake import LaboratoryRecipe, load_laboratory_recipe
 from lexergy.tasks.real_or_fake import laboratory as module
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
-from lexergy.tasks.real_or_fake.recipe import LaboratoryRecipe, load_laboratory_recipe
 from lexergy.tasks.real_or_fake.text_sets import TextSet
-from lexergy.training.objectives import pair_energies
-from tasks.real_or_fake.conftest import toy_recipe
+from lexergy.training.objectives.contrastive import pair_energies
+from toys.laboratory import toy_recipe
 
 WANTED = TextSet("sotu", "transf-big")
 

@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel
 
 from lexergy.errors import LexergyError
-from lexergy.models.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
 
 BERT, EUROBERT = "bert", "eurobert"
 

@@ -10,9 +10,9 @@ from transformers import PreTrainedConfig, PreTrainedModel, initialization
 from transformers.utils import ModelOutput
 
 from lexergy.errors import LexergyError
+from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.cloze.bodies import BodyShape, body_config, make_body, start_embeddings
 from lexergy.models.cloze.transfer import copy_weights, first_layers
-from lexergy.models.initialisation import initialised_from
 
 ROWS_AT_ONCE = 256
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, initialization
 from transformers.utils import ModelOutput
 
+from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.cloze.bodies import BodyShape, body_config, make_tower, start_embeddings
-from lexergy.models.initialisation import initialised_from
 
 START_GAIN = 0.2  # of what meets long embeddings in the softmax, which so starts near its bias
 

@@ -11,9 +11,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from lexergy.data.files import atomic_write_json
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from lexergy.core.batches import batches_by_length
 from lexergy.errors import LexergyError
-from lexergy.models.batches import batches_by_length
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.blocks import Block
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
 

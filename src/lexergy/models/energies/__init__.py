@@ -1,9 +1,9 @@
 """Energies: a scalar per sequence, low where text is likely. Every one answers `score`."""
 
+from lexergy.models.architectures.lora import Lora
+from lexergy.models.architectures.ngram_tables import NgramTables
 from lexergy.models.energies.adapters import Energy, TextEnergy, TokenEnergy, as_energy
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
-from lexergy.models.energies.lora import Lora
-from lexergy.models.energies.ngram_tables import NgramTables
 from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
 from lexergy.models.energies.sum import SumEnergy, SumEnergyConfig
 from lexergy.models.energies.tokens import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig

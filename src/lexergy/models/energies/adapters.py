@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
-from lexergy.models.devices import device_of
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies.base import check_shapes
 from lexergy.models.energies.text import by_prefix, decode, sequence_batches
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.loading.devices import device_of
 
 
 @runtime_checkable

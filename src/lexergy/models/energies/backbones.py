@@ -18,9 +18,9 @@ from transformers import (
 from transformers.initialization import no_init_weights
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
-from lexergy.models.sources import model_type_of, resolve_encoder
+from lexergy.models.loading.sources import model_type_of, resolve_encoder
 
 CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
 

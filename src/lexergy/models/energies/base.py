@@ -11,11 +11,11 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.utils.hub import cached_file
 
 from lexergy.errors import LexergyError
-from lexergy.models.devices import default_device
-from lexergy.models.state_features import StateFeatures
+from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.loading.devices import default_device
 
 if TYPE_CHECKING:
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
 
 WEIGHTS = "model.safetensors"
 

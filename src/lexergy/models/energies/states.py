@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.causal.state_features import StateFeatures, Statistics
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.state_features import StateFeatures, Statistics
 
 if TYPE_CHECKING:
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
 
 
 class StatesEnergyConfig(EnergyConfig):

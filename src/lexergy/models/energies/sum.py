@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
+from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
 from lexergy.models.energies.backbones import located, portable
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
-from lexergy.models.state_features import StateFeatures, union
 
 if TYPE_CHECKING:
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
 
 
 class SumEnergyConfig(EnergyConfig):

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor, nn
 
+from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.text import by_prefix, sequence_batches
-from lexergy.models.initialisation import initialised_from
 
 if TYPE_CHECKING:
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
 
 
 class LinearEnergyConfig(EnergyConfig):

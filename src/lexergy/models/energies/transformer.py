@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.architectures.lora import Lora, add_lora, is_adapter
+from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.shared_prefix import PrefixSharing
 from lexergy.models.energies.backbones import (
     CAUSAL_LM,
     ENCODER,
@@ -27,12 +31,8 @@ from lexergy.models.energies.backbones import (
     state_width,
 )
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
-from lexergy.models.energies.lora import Lora, add_lora, is_adapter
-from lexergy.models.energies.ngram_tables import NgramEmbedding, NgramTables
 from lexergy.models.energies.sharing import Inputs, SharedStates
 from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.shared_prefix import PrefixSharing
 
 Pooling = Literal["continuation", "sequence", "first"]
 

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from lexergy.core.batches import batches_by_length
 from lexergy.errors import LexergyError
-from lexergy.models.batches import batches_by_length
+from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.cloze.bodies import make_body
-from lexergy.models.devices import default_device, device_of
 from lexergy.models.energies.backbones import Backbone, load_tokenizer, load_weights, state_width
 from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.rows import Batch, Row, RowWriter
-from lexergy.models.initialisation import initialised_from
-from lexergy.models.sources import model_type_of
+from lexergy.models.loading.devices import default_device, device_of
+from lexergy.models.loading.sources import model_type_of
 
 Task = Literal["classification", "regression", "span"]
 Pooling = Literal["mean", "first"]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
-from lexergy.models.tokenizer import text_ends
+from lexergy.models.loading.tokenizer import text_ends
 
 Characters = tuple[int, int]
 

@@ -11,11 +11,11 @@ from torch.nn.utils.rnn import pad_sequence
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, TokenisedText
 from lexergy.models.energies import TransformerEnergy
+from lexergy.recipes.training import TrainingConfig
 from lexergy.tasks.detection.examples import ExampleSplits
 from lexergy.tasks.detection.prepared import FittedDetector, PreparedTexts, prepare_splits
-from lexergy.training.config import TrainingConfig
 from lexergy.training.loop import train
-from lexergy.training.objectives import ContrastiveData, NoiseContrastive
+from lexergy.training.objectives.contrastive import ContrastiveData, NoiseContrastive
 
 BATCH_SIZE = 16  # pairs of blocks
 LEARNING_RATE = 1e-4

@@ -7,10 +7,10 @@ import torch
 from lexergy.data.corpora import load_corpus
 from lexergy.data.plain_text import plain_text
 from lexergy.data.windows import make_windows
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.progress import progress_bar
-from lexergy.tasks.base_models import without_special_tokens
 from lexergy.tasks.detection.examples import Example
+from lexergy.tasks.residual.base_models import without_special_tokens
 
 PROMPT_TOKENS, NEW_TOKENS = 32, 96
 PROMPTS_AT_ONCE = 32

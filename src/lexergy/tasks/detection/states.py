@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import MOMENTS
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader, TokenisedText
 from lexergy.models.energies import StatesEnergy
-from lexergy.models.state_features import MOMENTS
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.baselines import likelihood_energies
 from lexergy.tasks.detection.examples import ExampleSplits

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lexergy.core.bootstrap import bootstrap_std_error
 from lexergy.core.calibration import fit_temperature
 from lexergy.core.classification import ClassificationMetrics, classification_metrics
-from lexergy.core.partition import lower_bound
-from lexergy.data.files import atomic_write_json
+from lexergy.core.estimation.bootstrap import bootstrap_std_error
+from lexergy.core.estimation.partition import lower_bound
+from lexergy.files import atomic_write_json
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.tasks.detection.baselines import tf_idf_energies
 from lexergy.tasks.detection.examples import Example, ExampleSplits, split_examples
@@ -79,7 +79,7 @@ def _fit(splits: ExampleSplits, training: DetectorTraining, folder: Path, progre
         return fit_encoder(
             detector, splits, folder / "training", epochs=training.epochs, seed=training.seed, progress=progress
         )
-    from lexergy.models.causal_lm import CausalLM
+    from lexergy.models.causal.lm import CausalLM
     from lexergy.tasks.detection.states import fit_states, states_detector
 
     detector = states_detector(CausalLM.from_pretrained(training.lm), training.layers, settings)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from lexergy.data.corpora import Document
 from lexergy.data.splits import Splits
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.tasks.context import TOKENIZER_FOLDER, RunContext
+from lexergy.tasks.residual.context import TOKENIZER_FOLDER, RunContext
 
 
 @dataclass(frozen=True)

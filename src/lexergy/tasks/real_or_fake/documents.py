@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from lexergy.data.windows import Windows, make_windows
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
-from lexergy.tasks.columns import from_column, to_column
+from lexergy.runs.columns import from_column, to_column
+from lexergy.runs.stages import Stage, stage_seed
 from lexergy.tasks.real_or_fake.laboratory import LEARNING_SPLITS, Laboratory, Split, read_measurement
 from lexergy.tasks.real_or_fake.perturbations import window_energies
 from lexergy.tasks.real_or_fake.scores import Scores
 from lexergy.tasks.real_or_fake.text_sets import document_start
-from lexergy.tasks.stages import Stage, stage_seed
-from lexergy.training.objectives import ContrastiveData
+from lexergy.training.objectives.contrastive import ContrastiveData
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM
+from lexergy.models.causal.lm import CausalLM
+from lexergy.recipes.residual import NegativesRecipe
 from lexergy.tasks.real_or_fake.text_sets import Choice, Texts, text_table
-from lexergy.tasks.recipe import NegativesRecipe
 
 SLACK = 4  # tokens by which a window may shrink when its text, which begins and ends within words, is read back
 

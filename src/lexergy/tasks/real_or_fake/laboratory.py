@@ -21,24 +21,22 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 
-from lexergy.data.files import atomic_path
-from lexergy.data.shards import ShardStore
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.causal_lm import CausalLM, Direction
+from lexergy.files import atomic_path
+from lexergy.models.causal.lm import CausalLM, Direction
 from lexergy.models.energies import EnergyModel, as_energy
 from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.models.tokenizer import train_tokenizer
+from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.progress import progress_bar
-from lexergy.tasks.base_models import build_windows, seeded, train_lm, training_facts, without_special_tokens
-from lexergy.tasks.columns import from_column, to_column
-from lexergy.tasks.context import TOKENIZER_FOLDER, RunContext
-from lexergy.tasks.energies import make_energy, make_objective
-from lexergy.tasks.fingerprint import fingerprint
-from lexergy.tasks.processes import is_main_process
+from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
+from lexergy.runs.columns import from_column, to_column
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.processes import is_main_process
+from lexergy.runs.shards import ShardStore
+from lexergy.runs.stages import PARTIAL, Stage, StageRunner, locked, read_json
 from lexergy.tasks.real_or_fake.context import CorpusContext, CorpusTexts
 from lexergy.tasks.real_or_fake.foreign_texts import write_foreign_twins
-from lexergy.tasks.real_or_fake.recipe import GeneratorRecipe, LaboratoryRecipe
 from lexergy.tasks.real_or_fake.scores import Scores, best_stump
 from lexergy.tasks.real_or_fake.text_sets import (
     Side,
@@ -51,10 +49,12 @@ from lexergy.tasks.real_or_fake.text_sets import (
     read_texts,
     write_twins,
 )
-from lexergy.tasks.run import announce, say_nothing
-from lexergy.tasks.stages import PARTIAL, Stage, StageRunner, locked, read_json
+from lexergy.tasks.residual.base_models import build_windows, seeded, train_lm, training_facts, without_special_tokens
+from lexergy.tasks.residual.context import TOKENIZER_FOLDER, RunContext
+from lexergy.tasks.residual.energies import make_energy, make_objective
+from lexergy.tasks.residual.run import announce, say_nothing
 from lexergy.training.loop import train
-from lexergy.training.objectives import ContrastiveData, pair_energies
+from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
 
 TWINS_PER_SHARD = 768  # of four kinds, a side and a context each: enough for batches at nearly full speed
 MEASUREMENTS = "measurements"

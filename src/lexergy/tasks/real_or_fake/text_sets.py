@@ -12,11 +12,11 @@ from torch import Tensor
 
 from lexergy.core.random import uniforms
 from lexergy.data.windows import Windows
-from lexergy.models.causal_lm import CausalLM
-from lexergy.models.right_to_left import RightToLeftLM
-from lexergy.tasks.columns import from_column, to_column
-from lexergy.tasks.recipe import NegativesRecipe
-from lexergy.training.objectives import ContrastiveData
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.right_to_left import RightToLeftLM
+from lexergy.recipes.residual import NegativesRecipe
+from lexergy.runs.columns import from_column, to_column
+from lexergy.training.objectives.contrastive import ContrastiveData
 
 Side = Literal["prefix", "suffix"]
 Writer = CausalLM | RightToLeftLM  # continues a prefix, or writes what comes before a suffix

@@ -1,0 +1,105 @@
+"""`lexergy perplexity`: the run's stored estimate, or a fresh one."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lexergy.cli.models import choose_energy, open_run
+from lexergy.cli.options import EnergyName, Json, RunFolder, at_least
+from lexergy.cli.render import print_json, print_paragraphs, print_table
+from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
+from lexergy.errors import LexergyError
+
+if TYPE_CHECKING:
+    from lexergy.core.estimation.perplexity import PerplexityEstimate
+    from lexergy.report.tables import Perplexity
+    from lexergy.runs.records import RunResult
+
+
+def perplexity(
+    run: RunFolder,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Estimate again with so many samples per window.",
+            show_default="read the stored result",
+            callback=at_least(2, "leave it out to read the stored result"),
+        ),
+    ] = None,
+    windows: Annotated[
+        int | None,
+        typer.Option(
+            help="With --samples: how many test windows.",
+            show_default="as in the run",
+            callback=at_least(1, "leave it out for as many as in the run"),
+        ),
+    ] = None,
+    energy: EnergyName = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="With --samples: another seed, other samples.",
+            show_default="0",
+            callback=at_least(0, "any whole number from 0 will do"),
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Perplexity: frozen LM beside joint model.
+
+    The joint model's is an interval (Theorem 2, Deng et al. 2020); its upper end is the one to quote. Without
+    --samples the stored result is read.
+
+    Examples:
+
+    \b
+      lexergy perplexity runs/quickstart
+      lexergy perplexity runs/quickstart --samples 1000 --windows 16 --json
+    """
+    if samples is None and (windows is not None or seed is not None):
+        given = "--windows" if windows is not None else "--seed"
+        raise LexergyError(
+            f"`{given}` was given without `--samples`; expected both, since the stored result is only read; "
+            "add `--samples 64` to estimate again."
+        )
+    from lexergy.runs.records import load_run
+
+    result = load_run(run)
+    names = list(result.energies) if energy is None else [choose_energy(result, energy)]
+    estimates: dict[str, Perplexity]
+    if samples is None:
+        estimates = {name: result.energies[name].perplexity for name in names}
+    else:
+        estimates = dict(_estimate(result, names, samples, _num_windows(result, windows), seed or 0))
+    if as_json:
+        print_json({"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}})
+    else:
+        _print(estimates)
+
+
+def _num_windows(result: "RunResult", asked: int | None) -> int:
+    """How many test windows to use: as many as the run did, unless told."""
+    available = result.corpus.windows["test"]
+    if asked is not None and asked > available:
+        raise LexergyError(
+            f"`--windows` is {asked}; the run {result.folder} has {available} test windows; ask for no more."
+        )
+    return asked or next(iter(result.energies.values())).perplexity.num_windows
+
+
+def _estimate(
+    result: "RunResult", names: list[str], samples: int, num_windows: int, seed: int
+) -> "dict[str, PerplexityEstimate]":
+    from lexergy.tasks.residual.evaluate import evaluate
+
+    opened = open_run(result)
+    energies = {name: opened.energy(name) for name in names}
+    windows = opened.windows["test"].select(list(range(num_windows)))
+    return evaluate(opened.lm, energies, windows, samples, seed)
+
+
+def _print(estimates: "dict[str, Perplexity]") -> None:
+    from lexergy.report.tables import headlines, perplexity_table, transposed, verdicts
+
+    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates)))
+    print_paragraphs(*headlines(estimates), *verdicts(estimates))

@@ -1,0 +1,79 @@
+"""`lexergy pretrain`: cloze models on one's own text, from scratch or on a pretrained encoder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lexergy.cli.options import Json
+from lexergy.cli.render import print_json, print_lines, print_table
+
+if TYPE_CHECKING:
+    from lexergy.tasks.cloze.pretraining import PretrainResult
+
+WATCHED = {
+    "loss": "loss",
+    "classifier_loss": "classifier loss",
+    "noise_loss": "noise loss",
+    "accuracy": "accuracy",
+    "log_z": "log Z",
+}
+
+
+def pretrain(
+    recipe: Annotated[str, typer.Argument(metavar="RECIPE.yaml", help="The recipe, a file or a packaged name.")],
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the models go.", show_default="runs/<the recipe's name>")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Pre-train Electric and its relatives on packed text.
+
+    A finished model is never trained again; a stopped training goes on where it was when the command is given again.
+    Each model lies in a folder of its own, ready for `lexergy score`, `rescore` and `explain`.
+
+    Examples:
+
+    \b
+      lexergy pretrain electric-cpu
+      lexergy pretrain my-electric.yaml --folder runs/mine
+    """
+    from lexergy.recipes.cloze import load_pretrain_recipe
+
+    loaded = load_pretrain_recipe(recipe)
+    from lexergy.tasks.cloze.pretraining import (
+        pretrain as train_models,  # seconds to import: after what may be mistaken
+    )
+
+    result = train_models(loaded, folder or Path("runs") / loaded.name)
+    if as_json:
+        print_json(
+            {
+                "folder": result.folder,
+                "tokens": result.tokens,
+                "models": {name: {"seconds": stage.seconds, **stage.facts} for name, stage in result.models.items()},
+            }
+        )
+    else:
+        _print(result)
+
+
+def _print(result: "PretrainResult") -> None:
+    facts = {name: stage.facts for name, stage in result.models.items()}
+    rows = [
+        ("parameters", *(f"{each['parameters'] / 1e6:.2f} M" for each in facts.values())),
+        ("steps", *(str(each["steps"]) for each in facts.values())),
+        ("tokens read", *(f"{each['tokens_seen'] / 1e6:.2f} M" for each in facts.values())),
+    ]
+    for key, label in WATCHED.items():
+        values = [_number(each["validation"].get(key)) for each in facts.values()]
+        if any(values):
+            rows.append((label, *values))
+    print_table("Pre-trained models, on held-out text", ("", *facts), rows)
+    shown = next((name for name, each in facts.items() if each["kind"] == "electric"), next(iter(facts)))
+    folder = result.folder / shown
+    print_lines("Next:", f"  lexergy score {folder} FILE", f"  lexergy explain {folder} --text 'some words'")
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

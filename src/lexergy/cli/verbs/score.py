@@ -1,0 +1,91 @@
+"""`lexergy score`: the log-score of each sentence, by any model."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lexergy.cli.options import Json, Relative
+from lexergy.cli.render import visible
+from lexergy.errors import LexergyError
+
+if TYPE_CHECKING:
+    from lexergy.tasks.cloze.scoring import ScoredTexts
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Electric, a two-tower model, a causal or a masked LM: a folder, a Hub name, a GGUF file, `smollm2-135m`.",
+    ),
+]
+
+
+def score(
+    model: Model,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A text file, one sentence a line; `-` reads stdin.")],
+    tokens: Annotated[bool, typer.Option("--tokens", help="The score of each token too.")] = False,
+    relative: Relative = False,
+    as_json: Json = False,
+) -> None:
+    """Log-scores of sentences: pseudo-log-likelihood, or a causal LM's log-likelihood.
+
+    One line for each sentence: its score, its number of tokens, and the sentence. Higher is likelier. With --json, one
+    JSON object a line. What was scored once is kept in the cache, so that a stopped run goes on where it was.
+
+    Examples:
+
+    \b
+      lexergy score runs/electric-cpu/electric sentences.txt
+      lexergy score smollm2-135m sentences.txt --tokens
+      echo "it was a dark and stormy night" | lexergy score runs/electric-cpu/electric - --json
+    """
+    texts = read_lines(file)
+    from lexergy.models.scoring.scorers import load_scorer  # seconds to import: after what may be mistaken
+    from lexergy.tasks.cloze.scoring import scored_shards
+
+    number = 0
+    for shard in scored_shards(load_scorer(model), model, texts, relative=relative):
+        _print(shard, number, tokens=tokens, as_json=as_json)
+        number += len(shard.texts)
+
+
+def read_lines(file: str) -> list[str]:
+    """The lines of a file, or of stdin."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LexergyError(f"the file `{file}` is not UTF-8 text (byte {error.start}); convert it first.") from None
+    except IsADirectoryError:
+        raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
+    lines = text.split("\n")
+    lines = lines[:-1] if lines and not lines[-1] else lines
+    if not any(line.strip() for line in lines):
+        raise LexergyError(f"the file `{file}` holds no text; expected one sentence a line.")
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _print(shard: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> None:
+    for number, (text, row) in enumerate(zip(shard.texts, shard.table.to_pylist(), strict=True), start=first + 1):
+        _warn(f"line {number}", row["num_tokens"], row["num_pieces"])
+        found = [
+            {"token": text[start:end], "log_score": score}
+            for (start, end), score in zip(row["spans"], row["log_scores"], strict=True)
+        ]
+        if as_json:
+            record = {"log_score": row["log_score"], "num_tokens": row["num_tokens"], "text": text}
+            print(json.dumps(record | {"tokens": found} if tokens else record, ensure_ascii=False))
+            continue
+        print(f"{row['log_score']:.4f}\t{row['num_tokens']}\t{visible(text)}")
+        if tokens:
+            for each in found:
+                print(f"  {each['log_score']:.4f}\t{visible(each['token'])}")
+
+
+def _warn(place: str, num_tokens: int, num_pieces: int) -> None:
+    if num_tokens == 0:
+        print(f"warning: {place} is empty: its score is that of no token, 0", file=sys.stderr)
+    if num_pieces > 1:
+        print(f"warning: {place} is longer than the model reads at once: read in {num_pieces} pieces", file=sys.stderr)

@@ -1,0 +1,121 @@
+"""Estimates with their 95 % intervals, and what these say of a finding."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist
+
+import numpy as np
+import torch
+from scipy.stats import binomtest
+from scipy.stats import t as student
+
+from lexergy.core.estimation.bootstrap import bootstrap_std_error, grouped_std_error
+
+CONFIDENCE = 0.95
+_UPPER_TAIL = (1 + CONFIDENCE) / 2
+BOOTSTRAP_SEED = 0
+
+
+class Verdict(StrEnum):
+    HOLDS = "HOLDS"
+    DOES_NOT_HOLD = "DOES NOT HOLD"
+    NOT_DECIDED = "NOT DECIDED"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its 95 % confidence interval; NaN ends where there is too little to tell."""
+
+    value: float
+    low: float
+    high: float
+
+
+NOTHING = Estimate(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence of the paper, the number that tests it, and what comes of it."""
+
+    sentence: str
+    verdict: Verdict
+    quantity: str  # what the estimate is of, with its unit
+    estimate: Estimate
+
+
+def mean(
+    per_run: Sequence[np.ndarray],
+    seed: int = BOOTSTRAP_SEED,
+    *,
+    groups: Sequence[Sequence[Hashable]] | None = None,
+) -> Estimate:
+    """The mean over windows: of one run by bootstrap over windows, of several by Student's t over the runs.
+
+    `groups`, for each run one per window, are what is drawn again in place of windows: documents, for instance.
+    """
+    if any(len(values) == 0 for values in per_run):
+        return NOTHING
+    std_errors = [
+        std_error(values, seed, groups=None if groups is None else groups[run]) for run, values in enumerate(per_run)
+    ]
+    return over_runs([float(np.mean(values)) for values in per_run], std_errors)
+
+
+def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:
+    """Standard error of the mean over windows (N,), by the bootstrap over windows or over groups of them."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=float))
+    return bootstrap_std_error(tensor, seed) if groups is None else grouped_std_error(tensor, groups, seed)
+
+
+def over_runs(values: Sequence[float], std_errors: Sequence[float]) -> Estimate:
+    """One run's value with its own standard error; from two on, their mean and spread (Student's t)."""
+    value, count = float(np.mean(values)), len(values)
+    if count == 1:
+        half = NormalDist().inv_cdf(_UPPER_TAIL) * std_errors[0]
+    else:
+        half = float(student.ppf(_UPPER_TAIL, count - 1)) * float(np.std(values, ddof=1)) / math.sqrt(count)
+    return Estimate(value, value - half, value + half)
+
+
+def proportion(hits: int, trials: int) -> Estimate:
+    """A share of independent trials with its exact interval (Clopper and Pearson 1934): the sign test."""
+    if trials == 0:
+        return NOTHING
+    interval = binomtest(hits, trials).proportion_ci(CONFIDENCE)
+    return Estimate(hits / trials, float(interval.low), float(interval.high))
+
+
+def above(sentence: str, quantity: str, estimate: Estimate, threshold: float = 0.0) -> Finding:
+    """Holds when the whole interval lies above the threshold, does not when it lies below."""
+    if estimate.low > threshold:
+        verdict = Verdict.HOLDS
+    elif estimate.high < threshold:
+        verdict = Verdict.DOES_NOT_HOLD
+    else:
+        verdict = Verdict.NOT_DECIDED
+    return Finding(sentence, verdict, quantity, estimate)
+
+
+def similar(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
+    """Holds when the whole interval is closer to 0 than `margin`, does not when it is farther away."""
+    if -margin < estimate.low and estimate.high < margin:
+        verdict = Verdict.HOLDS
+    elif estimate.low > margin or estimate.high < -margin:
+        verdict = Verdict.DOES_NOT_HOLD
+    else:
+        verdict = Verdict.NOT_DECIDED
+    return Finding(sentence, verdict, quantity, estimate)
+
+
+def agrees(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
+    """Holds when 0 is in the interval and the interval shorter than `margin` either way; does not when 0 is outside."""
+    if estimate.low > 0 or estimate.high < 0:
+        verdict = Verdict.DOES_NOT_HOLD
+    elif estimate.high - estimate.low < 2 * margin:
+        verdict = Verdict.HOLDS
+    else:
+        verdict = Verdict.NOT_DECIDED
+    return Finding(sentence, verdict, quantity, estimate)

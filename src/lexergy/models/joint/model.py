@@ -1,0 +1,347 @@
+"""The joint model: a frozen causal LM times exp(-E), log p~(x) = log p_LM(x) - E(x)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lexergy.core.estimation import importance, partition
+from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.energies import as_energy
+from lexergy.models.joint.long_text import Chunk, LongGeneration, write_long
+from lexergy.models.joint.sampling import Candidate, Generation, UnreliableWeightsWarning, joint_sample
+from lexergy.models.joint.steps import (
+    NextToken,
+    NextTokens,
+    StepProbabilities,
+    next_tokens,
+    step_probabilities,
+)
+from lexergy.progress import progress_bar
+
+__all__ = [
+    "Candidate",
+    "Chunk",
+    "Generation",
+    "LogZ",
+    "LongGeneration",
+    "NextToken",
+    "NextTokens",
+    "PerplexityEstimate",
+    "ResidualEBM",
+    "StepProbabilities",
+    "UnreliableWeightsWarning",
+    "perplexity_from_weights",
+]
+
+
+class HasWindows(Protocol):
+    """Windows of prefix + continuation, as `lexergy.data` makes them."""
+
+    @property
+    def tokens(self) -> Tensor: ...  # (B, L)
+
+    @property
+    def prefix_length(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class LogZ:
+    """Bounds on log Z of each prefix (Theorem 2, Deng et al. 2020)."""
+
+    lower: Tensor  # (B,)
+    upper: Tensor  # (B,)
+    ess: Tensor  # (B,)
+    pareto_k: Tensor  # (B,)
+    num_samples: int
+
+
+class ResidualEBM:
+    """P(x | prefix) = P_LM(x | prefix) exp(-E(prefix, x)) / Z(prefix), Eq. 2, Deng et al. 2020.
+
+    `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where
+    text is likely. Continuations have a fixed length, except in `generate` with a `stop_token`.
+    """
+
+    def __init__(self, lm: CausalLM, energy: Any) -> None:
+        self.lm = lm
+        if isinstance(energy, nn.Module):
+            energy.eval()  # an energy with dropout would be a different one at each call
+        self.energy = as_energy(energy, lm)
+
+    @torch.no_grad()
+    def score(
+        self,
+        prefix: Tensor,  # (B, P)
+        continuations: Tensor,  # (B, K, C)
+        features: Tensor | None = None,  # (B, K, F)
+    ) -> Tensor:  # (B, K)
+        """Energies of continuations; the LM's states are computed if the energy needs them and has none."""
+        if self.energy.features is not None and features is None:
+            num_samples = continuations.shape[1]
+            whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)
+            rows = self.lm.state_features(
+                whole.flatten(0, 1), prefix_length=prefix.shape[1], features=self.energy.features
+            )  # (B * K, F)
+            features = rows.unflatten(0, (len(prefix), num_samples))
+        energies = self.energy.score(prefix, continuations, features).cpu()
+        if energies.isnan().any() or (energies == -torch.inf).any():
+            raise LexergyError(
+                "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that "
+                "must not be); check the energy's weights and its training."
+            )
+        return energies
+
+    def score_next(
+        self,
+        prefix: Tensor,  # (B, P)
+        given: Tensor,  # (B, G)
+        tokens: Tensor,  # (M,)
+    ) -> Tensor:  # (B, M)
+        """Energies of the continuations that are the given tokens and one more, each of these in turn."""
+        shape = (len(prefix), len(tokens), -1)
+        continuations = torch.cat([given[:, None].expand(shape), tokens[None, :, None].expand(shape)], dim=-1)
+        features = None
+        if self.energy.features is not None:
+            features = self.lm.next_token_features(
+                torch.cat([prefix, given], dim=1), tokens, given_length=given.shape[1], features=self.energy.features
+            )
+        return self.score(prefix, continuations, features)
+
+    def score_texts(self, prefix: Tensor, continuation: Tensor, rows_per_batch: int = 256) -> Tensor:
+        """Energies (B,) of one continuation (B, C) for each prefix (B, P)."""
+        groups = zip(prefix.split(rows_per_batch), continuation.split(rows_per_batch), strict=True)
+        return torch.cat([self.score(some, texts.unsqueeze(1)).squeeze(1) for some, texts in groups])
+
+    def log_weights(
+        self,
+        prefix: Tensor,  # (B, P)
+        *,
+        length: int,
+        num_samples: int,
+        seed: int = 0,
+        prefix_ids: Sequence[int] | None = None,
+        given: Tensor | None = None,  # (B, G)
+        rows_per_batch: int = 256,
+        progress: bool = False,
+    ) -> Tensor:  # (B, n)
+        """log w_i = -E(x_i) of n LM samples per prefix, untruncated and `length` tokens long.
+
+        The samples are drawn, scored and let go a chunk at a time: only the weights stay. With `given`, the
+        first G tokens of each continuation are fixed and the LM draws the rest.
+        """
+        given = prefix[:, :0] if given is None else given
+        ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
+        weights = torch.empty(len(prefix), num_samples, dtype=torch.double)
+        prefixes = max(1, rows_per_batch // num_samples)
+        with progress_bar("samples", len(prefix) * num_samples, progress) as bar:
+            for start in range(0, len(prefix), prefixes):
+                group = slice(start, start + prefixes)
+                chunks = self.lm.sample_chunks(
+                    torch.cat([prefix[group], given[group]], dim=1),
+                    num_samples=num_samples,
+                    chunk_size=rows_per_batch,
+                    max_new_tokens=length - given.shape[1],
+                    seed=seed,
+                    prefix_ids=ids[group],
+                    rows_per_batch=rows_per_batch,
+                    features=self.energy.features,
+                    given_length=given.shape[1],
+                )
+                done = 0
+                for samples in chunks:
+                    count = samples.tokens.shape[1]
+                    continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
+                    energies = self.score(prefix[group], continuations, samples.features)
+                    weights[group, done : done + count] = -energies.double()
+                    done += count
+                    bar.advance(energies.numel())
+        return weights
+
+    def perplexity(
+        self,
+        tokens: Tensor | HasWindows,
+        prefix_length: int | None = None,
+        num_samples: int = 1000,
+        seed: int = 0,
+        *,
+        rows_per_batch: int = 256,
+        progress: bool = False,
+    ) -> PerplexityEstimate:
+        """Perplexity of the continuations in token rows (B, L) or windows, between Theorem 2's bounds.
+
+        `tokens` given as rows need `prefix_length`. `rows_per_batch` changes speed and memory, never results.
+        """
+        rows, prefix_length = _rows_and_prefix(tokens, prefix_length)
+        rows = rows.cpu()
+        _check_num_samples(num_samples)
+        base_log_prob = self.lm.log_prob(rows, prefix_length=prefix_length)  # (B,)
+        prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
+        energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
+        length = continuations.shape[1]
+        log_weights = self.log_weights(
+            prefix,
+            length=length,
+            num_samples=num_samples,
+            seed=seed,
+            rows_per_batch=rows_per_batch,
+            progress=progress,
+        )
+        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
+
+    def log_z(
+        self,
+        prefix_tokens: Tensor,  # (B, P)
+        *,
+        length: int,
+        num_samples: int = 1000,
+        seed: int = 0,
+        rows_per_batch: int = 256,
+    ) -> LogZ:
+        """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix."""
+        _check_num_samples(num_samples)
+        prefix = torch.as_tensor(prefix_tokens).cpu()
+        weights = self.log_weights(
+            prefix, length=length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
+        )
+        return LogZ(
+            lower=partition.lower_bound(weights),
+            upper=partition.upper_bound(weights),
+            ess=importance.effective_sample_size(weights),
+            pareto_k=importance.pareto_k(weights),
+            num_samples=num_samples,
+        )
+
+    def generate(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        num_candidates: int = 256,
+        max_new_tokens: int = 40,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float = 1.0,
+        seed: int = 0,
+        target_ess: float | None = None,
+        max_candidates: int | None = None,
+        stop_token: int | None = None,
+    ) -> Generation:
+        """A continuation from the joint model: the best of the LM's candidates, by lot (Algorithm 1).
+
+        With `target_ess`, the candidates are doubled until their effective sample size reaches it or
+        `max_candidates` (16 times `num_candidates` unless given) are drawn.
+        """
+        return joint_sample(
+            self,
+            prompt,
+            num_candidates=num_candidates,
+            max_new_tokens=max_new_tokens,
+            top_k=top_k,
+            top_p=top_p,
+            temperature=temperature,
+            seed=seed,
+            target_ess=target_ess,
+            max_candidates=max_candidates,
+            stop_token=stop_token,
+        )
+
+    def generate_long(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        num_chunks: int = 4,
+        chunk_tokens: int = 40,
+        num_candidates: int = 256,
+        context_tokens: int | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        temperature: float = 1.0,
+        seed: int = 0,
+    ) -> LongGeneration:
+        """A long continuation, chunk by chunk: each is resampled by its energy and kept (Sec. 6).
+
+        The LM and the energy read at most the last `context_tokens` tokens before a chunk; best are the lengths
+        that the energy was trained with.
+        """
+        return write_long(
+            self,
+            prompt,
+            num_chunks=num_chunks,
+            chunk_tokens=chunk_tokens,
+            num_candidates=num_candidates,
+            context_tokens=context_tokens,
+            top_k=top_k,
+            top_p=top_p,
+            temperature=temperature,
+            seed=seed,
+        )
+
+    def step_probabilities(
+        self,
+        tokens: Tensor,  # (B, L)
+        prefix_length: int,
+        num_samples: int = 1000,
+        seed: int = 0,
+        *,
+        rows_per_batch: int = 256,
+    ) -> StepProbabilities:
+        """Bounds on log P(x_t | x_<t) at each position of the continuation, exact at the last (Eq. 5)."""
+        _check_num_samples(num_samples)
+        return step_probabilities(
+            self, tokens, prefix_length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
+        )
+
+    def next_token(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        candidates: int = 128,
+        num_samples: int = 64,
+        horizon: int = 40,
+        top: int = 10,
+        seed: int = 0,
+        *,
+        rows_per_batch: int = 256,
+        progress: bool = False,
+        given: int = 0,
+    ) -> NextTokens:
+        """The joint model's next-token probabilities beside the LM's (App. A.1).
+
+        The last `given` tokens of the prompt count as the beginning of the continuation that the energy judges.
+        """
+        return next_tokens(
+            self,
+            prompt,
+            candidates=candidates,
+            num_samples=num_samples,
+            horizon=horizon,
+            top=top,
+            seed=seed,
+            rows_per_batch=rows_per_batch,
+            progress=progress,
+            given=given,
+        )
+
+
+def _repeat(rows: Tensor, num_samples: int) -> Tensor:  # (B, P) -> (B, K, P)
+    return rows.unsqueeze(1).expand(-1, num_samples, -1)
+
+
+def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> tuple[Tensor, int]:
+    if isinstance(tokens, Tensor):
+        if prefix_length is None:
+            raise LexergyError("`prefix_length` is missing; token rows (B, L) need it; windows bring their own.")
+        return tokens, prefix_length
+    if prefix_length not in (None, tokens.prefix_length):
+        raise LexergyError(
+            f"`prefix_length` is {prefix_length} but the windows say {tokens.prefix_length}; leave it out."
+        )
+    return tokens.tokens, tokens.prefix_length
+
+
+def _check_num_samples(num_samples: int) -> None:
+    if num_samples < 2:
+        raise LexergyError(
+            f"`num_samples` is {num_samples}; expected at least 2; the upper bound of log Z leaves one out."
+        )

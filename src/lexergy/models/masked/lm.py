@@ -1,0 +1,166 @@
+"""A Hugging Face masked LM as proposals and as energies: its conditionals at masked positions, many at a time.
+
+Special tokens are no values: they have probability zero, are never scored, and mark where a sequence cannot change.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from lexergy.core.mcmc.metropolis import Energy
+from lexergy.core.mcmc.remembered import RememberedRows
+from lexergy.core.vocabulary import NEVER
+from lexergy.errors import LexergyError
+from lexergy.models.loading.devices import default_device, device_of
+from lexergy.models.loading.weights import load_masked_lm
+
+MASK_IN_PROMPT = "[MASK]"  # however the tokenizer spells its own
+TOKENS_AT_ONCE = 2**13
+LOGITS_AT_ONCE = 2**24
+
+EnergyKind: TypeAlias = Literal["raw", "local"]
+
+
+class MaskedLM:
+    """Conditionals p_mlm(y_i | y outside the masked positions) of a model with a mask token, and two energies."""
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        if tokenizer.mask_token_id is None:
+            raise LexergyError(
+                f"the tokenizer of {type(model).__name__} has no mask token; expected one, as masked LMs are trained "
+                "with; choose a masked LM."
+            )
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.mask_token: int = tokenizer.mask_token_id
+        # Where rows differ in length: anything that attention does not see. Without a pad token none is needed.
+        self.pad_token: int = self.mask_token if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+        self.vocab_size: int = model.config.vocab_size
+        self.special_tokens = torch.tensor(
+            [*sorted(set(tokenizer.all_special_ids)), *range(len(tokenizer), self.vocab_size)]
+        )
+        self._energies: Callable[[Tensor], Tensor] = self._computed_energies
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path) -> "MaskedLM":
+        """A folder or Hub name of a masked LM, or a run of Lexergy with a stage `masked_lm`."""
+        stage = Path(source).expanduser() / "masked_lm"
+        loaded = load_masked_lm(str(stage if stage.is_dir() else source))
+        if loaded.tokenizer is None:
+            raise LexergyError(f"the masked LM {source} has no tokenizer; expected one beside its weights.")
+        return cls(loaded.model.to(default_device()), loaded.tokenizer)  # type: ignore[arg-type]
+
+    def blank(self, length: int) -> list[int]:
+        """A sequence of `length` masks between the edges that the tokenizer puts around a text."""
+        return self._between_edges([self.mask_token] * length)
+
+    def encode(self, prompt: str) -> list[int]:
+        """A text with [MASK] for each token to be filled in, between the tokenizer's edges."""
+        spelt = str(self.tokenizer.mask_token)
+        text = prompt.replace(MASK_IN_PROMPT, spelt)
+        if self.tokenizer.encode(" ", add_special_tokens=False):  # words carry the blank before them, so masks do
+            text = re.sub(rf"\s+(?={re.escape(spelt)})", "", text)
+        return self._between_edges(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, tokens: Tensor) -> str:  # (L,)
+        """The text of a row, without its special tokens."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+
+    def pad(self, rows: Sequence[Sequence[int]]) -> Tensor:  # -> (N, L)
+        """Rows of different lengths as one tensor."""
+        longest = max(map(len, rows))
+        if self.pad_token == self.mask_token and min(map(len, rows)) < longest:
+            raise LexergyError(
+                "the tokenizer has no padding token and the sequences differ in length; expected one length; "
+                "run the lengths apart."
+            )
+        return torch.tensor([[*row, *[self.pad_token] * (longest - len(row))] for row in rows])
+
+    def conditionals(self, tokens: Tensor, block: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
+        """Logits at the positions of each row's block, all of them masked: `core.metropolis.Conditionals`."""
+        masked = tokens.masked_fill(block, self.mask_token)
+        longest_block = int(block.sum(dim=1).max())
+        parts = [self._logits(masked[rows], block[rows]) for rows in self._chunks(tokens, longest_block)]
+        return torch.cat(parts)
+
+    def energy(self, kind: EnergyKind) -> Energy:
+        """`raw_energy` or `local_energy`, by name."""
+        return {"raw": self.raw_energy, "local": self.local_energy}[kind]
+
+    def raw_energy(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N,) float64
+        """E_raw(y) = -sum_t f(y_t, h(y_\\t)): masked logits, not normalised (Section 6.2.1, Goyal 2021)."""
+        return self._energies(tokens)[:, 0]
+
+    def local_energy(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N,) float64
+        """E_local(y) = -sum_t log p_mlm(y_t | y_\\t) (Section 6.2.4; Salazar et al. 2020)."""
+        return self._energies(tokens)[:, 1]
+
+    def remember_energies(self) -> None:
+        """From now on keep the energies of all rows seen: chains often propose what they proposed before."""
+        self._energies = RememberedRows(self._energies)
+
+    def _computed_energies(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, 2) float64, raw and local
+        """Each scored position of each row masked in turn, as a batch of its own rows."""
+        tokens = tokens.cpu()
+        rows, places = self._scored(tokens).nonzero(as_tuple=True)  # (M,) each
+        energies = torch.zeros(len(tokens), 2, dtype=torch.double)
+        masked = torch.zeros(len(rows), tokens.shape[1], dtype=torch.bool)
+        masked[torch.arange(len(rows)), places] = True
+        for some in self._chunks(masked, 1):
+            chosen = masked[some]
+            originals = tokens[rows[some]]
+            logits = self._logits(originals.masked_fill(chosen, self.mask_token), chosen).double()
+            raw = logits.gather(1, originals[chosen][:, None]).squeeze(1)
+            energies.index_add_(0, rows[some], -torch.stack([raw, raw - logits.logsumexp(-1)], dim=1))
+        return energies
+
+    def _scored(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
+        """The positions whose tokens have an energy."""
+        return ~torch.isin(tokens, self.special_tokens)
+
+    def _logits(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
+        attended = self._attended(inputs)
+        longest = int(attended.sum(dim=1).max())
+        inputs, attended, chosen = (part[:, :longest] for part in (inputs, attended, chosen))
+        return logits_at(self.model, inputs, chosen, attended).index_fill(1, self.special_tokens, NEVER)
+
+    def _attended(self, inputs: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
+        if self.pad_token == self.mask_token:
+            return torch.ones_like(inputs, dtype=torch.bool)
+        return inputs != self.pad_token
+
+    def _chunks(self, rows: Tensor, logits_per_row: int) -> Iterator[slice]:
+        """Rows (N, L) a few at a time, so that memory does not grow with their number."""
+        few = min(TOKENS_AT_ONCE // rows.shape[1], LOGITS_AT_ONCE // (self.vocab_size * max(logits_per_row, 1)))
+        size = max(1, few)
+        return (slice(first, first + size) for first in range(0, len(rows), size))
+
+    def _between_edges(self, tokens: list[int]) -> list[int]:
+        empty = self.tokenizer.encode("")  # the edges alone
+        before = len(empty) // 2 if len(empty) > 1 else len(empty)
+        return [*empty[:before], *tokens, *empty[before:]]
+
+
+def logits_at(
+    model: PreTrainedModel,
+    inputs: Tensor,  # (N, L)
+    chosen: Tensor,  # (N, L) bool
+    attended: Tensor | None = None,  # (N, L) bool, None: all
+) -> Tensor:  # (M, V) float32, on the CPU
+    """Logits at the chosen positions; the output layer, the dearest of a large vocabulary, sees no others."""
+    device = device_of(model)
+    chosen = chosen.to(device)
+    mask = None if attended is None else attended.long().to(device)
+    output_layer = model.get_output_embeddings()
+    hook = output_layer.register_forward_pre_hook(lambda layer, states: (states[0][chosen],))
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=inputs.to(device), attention_mask=mask).logits  # (M, V)
+    finally:
+        hook.remove()
+    return logits.float().cpu()

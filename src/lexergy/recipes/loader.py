@@ -1,0 +1,129 @@
+"""Recipes as files: find them, read their YAML, and say in a line what is wrong with one."""
+
+import difflib
+import typing
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from lexergy.errors import LexergyError
+
+AnyModel = typing.TypeVar("AnyModel", bound=BaseModel)
+
+# A key that only the recipes of one command have.
+_COMMANDS = {
+    "lm": "lexergy run RECIPE",
+    "models": "lexergy pretrain RECIPE",
+    "generators": "lexergy reproduce detect-table-2 --recipe RECIPE",
+    "synthetic": "lexergy reproduce table-6.1 --recipe RECIPE",
+    "pairs": "lexergy reproduce table-6.6 --recipe RECIPE",
+}
+
+
+def packaged_recipes() -> dict[str, Path]:
+    """The recipes that come with the package, by name, as `quickstart` or `paper/cc-news-12-layers`."""
+    folder = Path(str(files("lexergy"))) / "recipes" / "library"
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
+
+
+def load_as(kind: type[AnyModel], path_or_name: str | Path) -> AnyModel:
+    """A recipe of some kind from a YAML file, or by name from those packaged with Lexergy."""
+    path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
+    content = read_yaml(path)
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        for key, command in _COMMANDS.items():
+            if key in content and key not in _fields(kind):
+                raise LexergyError(f"{path}: `{key}` makes it a recipe of another command: `{command}`.") from None
+        raise LexergyError(f"{path}: {describe_mistake(error, kind)}") from None
+
+
+def read_yaml(path: Path) -> dict:
+    """The mapping that a YAML file holds."""
+    if not path.is_file():
+        names = ", ".join(packaged_recipes())
+        raise LexergyError(f"no recipe `{path}`; expected a YAML file, or one of these names: {names}.")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise LexergyError(f"{path}: is not UTF-8 text; expected a YAML recipe.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise LexergyError(f"{path}: not valid YAML{line}: {problem}.") from None
+    if not isinstance(content, dict):
+        raise LexergyError(f"{path}: holds a {type(content).__name__}; expected keys such as `corpus:`.")
+    return content
+
+
+def describe_mistake(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first mistake in a line: its key, what was given, what is expected."""
+    mistakes = error.errors(include_url=False)
+    # An unknown key usually explains the missing one beside it, so it is told first.
+    first = min(mistakes, key=lambda mistake: mistake["type"] != "extra_forbidden")
+    keys, sections = _follow(first["loc"], model)
+    name = ".".join(keys)
+    if first["type"] == "extra_forbidden":
+        valid = [str(key) for section in sections for key in _fields(section)]
+        message = f"unknown key `{name}`; {_suggest(keys[-1], valid)}"
+    elif first["type"] == "missing":
+        message = f"the key `{name}` is missing."
+    elif first["type"].startswith("union_tag"):
+        kinds = [tag for section in sections for tag in _tags(section)]
+        given = first["input"].get("kind") if isinstance(first["input"], dict) else None
+        message = f"`{name}.kind` is {given or 'missing'}; {_suggest(str(given), kinds)}"
+    else:
+        message = _wrong_value(name, first)
+    others = len(mistakes) - 1
+    return message + (f" ({others} more mistake{'s' * (others > 1)} after this one)" if others else "")
+
+
+def _wrong_value(name: str, mistake: typing.Any) -> str:
+    problem = mistake["msg"].removeprefix("Value error, ").rstrip(".")
+    if mistake["type"] == "value_error":
+        return f"`{name}`: {problem}." if name else f"{problem}."
+    given = mistake["input"]
+    shown = type(given).__name__ if isinstance(given, dict | list) else repr(given)
+    return f"`{name}` is {shown}; {problem[:1].lower()}{problem[1:]}."
+
+
+def _suggest(key: str, valid: list[str]) -> str:
+    near = difflib.get_close_matches(key, valid, n=1, cutoff=0.5)
+    return f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(valid)}."
+
+
+def _follow(location: tuple[int | str, ...], model: type[BaseModel]) -> tuple[list[str], list[type[BaseModel]]]:
+    """The keys as the file spells them, without pydantic's union tags, and the sections that they lead to."""
+    keys: list[str] = []
+    choices = [model]  # sections that may be meant by the keys so far
+    for part in location:
+        tagged = [choice for choice in choices if part in _tags(choice)]
+        if len(choices) > 1 and tagged:
+            choices = tagged
+            continue
+        keys.append(str(part))
+        fields = [_fields(choice)[part] for choice in choices if part in _fields(choice)]
+        if fields:
+            choices = list(_sections(fields[0].annotation))
+    return keys, choices
+
+
+def _fields(section: type[BaseModel]) -> dict[int | str, typing.Any]:
+    return {field.alias or name: field for name, field in section.model_fields.items()}
+
+
+def _tags(section: type[BaseModel]) -> tuple:
+    kind = section.model_fields.get("kind")
+    return typing.get_args(kind.annotation) if kind else ()
+
+
+def _sections(annotation: typing.Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _sections(argument)

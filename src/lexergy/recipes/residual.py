@@ -1,0 +1,391 @@
+"""A recipe: everything that decides the result of a run, written down in one YAML file."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lexergy.recipes.energies import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.loader import load_as
+from lexergy.recipes.presets import GENERATORS, with_preset
+from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.training import TrainingConfig
+
+RESERVED_FOLDERS = frozenset(
+    {
+        "tokenizer",
+        "windows",
+        "lm",
+        "masked_lm",
+        "negatives",
+        "perplexity",
+        "sums",
+        "baselines",
+        "samples",
+        "report",
+        "studies",
+    }
+)
+
+
+class CorpusRecipe(Section):
+    """Where the text comes from and which share of its documents is held out.
+
+    `split_seed` (null: the recipe's seed) decides which documents and windows are held out, so that runs with
+    several seeds can be tested on the same windows.
+    """
+
+    added_later = frozenset({"split_seed"})
+
+    source: str
+    text_field: str = "text"
+    validation: Fraction = 0.1
+    test: Fraction = 0.1
+    split_seed: Annotated[int, Field(ge=0)] | None = None
+
+
+class WindowsRecipe(Section):
+    """Lengths in tokens, and at most how many windows of each split are kept (null: all)."""
+
+    prefix: PositiveInt
+    continuation: PositiveInt
+    stride: PositiveInt | None = None
+    train: PositiveInt | None = None
+    validation: PositiveInt | None = None
+    test: PositiveInt | None = None
+
+
+class ShapeRecipe(Section):
+    """The size of a transformer; `feed_forward_size` null: what is usual for its architecture."""
+
+    added_later = frozenset({"feed_forward_size"})
+
+    hidden_size: PositiveInt
+    num_layers: PositiveInt
+    num_heads: PositiveInt
+    feed_forward_size: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.num_heads is not None and self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
+                "expected a width that the number of heads divides"
+            )
+        return self
+
+
+class CausalShapeRecipe(ShapeRecipe):
+    """A Llama, an OPT, or gated convolutions over `kernel_size` tokens (null: 4) instead of attention.
+
+    The embeddings of the last two may be narrower or wider than the model (`embedding_size`). `preset` names a shape
+    of `presets.GENERATORS`, whose keys need not be written then.
+    """
+
+    added_later = ShapeRecipe.added_later | {"architecture", "embedding_size", "kernel_size"}
+
+    num_heads: PositiveInt | None = None  # type: ignore[assignment]
+    architecture: Literal["llama", "opt", "gated_conv"] = "llama"
+    embedding_size: PositiveInt | None = None
+    kernel_size: PositiveInt | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, keys: Any) -> Any:
+        return with_preset(keys, GENERATORS)
+
+    @model_validator(mode="after")
+    def _keys_fit_the_architecture(self) -> Self:
+        is_conv = self.architecture == "gated_conv"
+        if self.num_heads is None and not is_conv:
+            raise ValueError(f"the key `num_heads` is missing; expected one, since a {self.architecture} has heads")
+        for key in ("num_heads", "feed_forward_size"):
+            if getattr(self, key) is not None and is_conv:
+                raise ValueError(f"`{key}` is {getattr(self, key)}; leave it out, since gated convolutions have none")
+        if self.kernel_size is not None and not is_conv:
+            raise ValueError(
+                f"`kernel_size` is {self.kernel_size} and `architecture` {self.architecture}; expected gated_conv, or "
+                "no `kernel_size`"
+            )
+        if self.embedding_size is not None and self.architecture == "llama":
+            raise ValueError(
+                f"`embedding_size` is {self.embedding_size} and `architecture` {self.architecture}; expected opt or "
+                "gated_conv, which project their embeddings to the width of the model; or leave `embedding_size` out"
+            )
+        return self
+
+
+class MaskedLMRecipe(ShapeRecipe):
+    """A masked LM trained from scratch: the Llama without its causal mask (EuroBERT), or a RoBERTa."""
+
+    added_later = ShapeRecipe.added_later | {"architecture"}
+
+    architecture: Literal["eurobert", "roberta"] = "eurobert"
+    max_length: PositiveInt
+    training: TrainingConfig
+
+
+class TrainedLMRecipe(CausalShapeRecipe):
+    """A causal LM trained from scratch, with its tokenizer; `right_to_left` on reversed text, to write prefixes."""
+
+    added_later = CausalShapeRecipe.added_later | {"direction"}
+
+    direction: Literal["left_to_right", "right_to_left"] = "left_to_right"
+    max_length: PositiveInt
+    training: TrainingConfig
+    vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
+
+
+class FinetuneRecipe(Section):
+    """A finished LM trained further on the training documents, by adapters that are merged into its weights.
+
+    Blocks of `max_length` tokens; each evaluation reads `validation_blocks` of the validation documents, spread
+    evenly (null: all).
+    """
+
+    lora: LoraRecipe = LoraRecipe()
+    max_length: PositiveInt
+    validation_blocks: PositiveInt | None = None
+    training: TrainingConfig
+
+
+class LMRecipe(Section):
+    """The base LM: `source` names a finished one, `train` describes one to train here.
+
+    `finetune` adapts the one from a source to the corpus first.
+
+    `forbid_special_tokens` (for a source; by default true) gives chat markers and the like probability
+    zero; an LM trained here always goes without.
+    """
+
+    added_later = frozenset({"finetune"})
+
+    source: str | None = None
+    forbid_special_tokens: bool | None = None
+    finetune: FinetuneRecipe | None = None
+    train: TrainedLMRecipe | None = None
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> "LMRecipe":
+        if (self.source is None) == (self.train is None):
+            given = "neither" if self.source is None else "both"
+            raise ValueError(f"{given} of `source` and `train` given; expected exactly one of them")
+        if self.train is not None and self.forbid_special_tokens is not None:
+            raise ValueError("`forbid_special_tokens` is for an LM from a `source`; leave it out with `train`")
+        if self.train is not None and self.finetune is not None:
+            raise ValueError(
+                "`finetune` is for an LM from a `source`; leave it out with `train`, which trains it whole"
+            )
+        return self
+
+    @property
+    def description(self) -> str:
+        """Which LM this is, in a few words."""
+        if self.source is None:
+            return "trained in this run"
+        return self.source if self.finetune is None else f"{self.source}, fine-tuned in this run"
+
+
+class NegativesRecipe(Section):
+    """Continuations by the LM: untruncated unless said otherwise, as Eq. 3 assumes."""
+
+    per_prefix: PositiveInt = 1
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    top_k: PositiveInt | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class RalmRecipe(Section):
+    """RALM (Eq. 6): the frozen LM times another LM, normalised at every token, of which the other is trained.
+
+    `from` lm: it starts as a copy of the LM; from scratch: untrained, of the LM's shape or of `shape`.
+    `max_length` is that of the blocks it is trained on (null: as `lm.train`).
+    """
+
+    kind: Literal["ralm"]
+    origin: Literal["lm", "scratch"] = Field("lm", alias="from")
+    shape: CausalShapeRecipe | None = None
+    max_length: PositiveInt | None = None
+    ngram_tables: NgramTablesRecipe | None = None
+    training: TrainingConfig
+
+    @model_validator(mode="after")
+    def _a_copy_has_its_shape(self) -> Self:
+        if self.origin == "lm" and self.shape is not None:
+            raise ValueError("`shape` is given and `from` is lm, whose shape it has; expected `from: scratch`")
+        return self
+
+
+class BalmRecipe(CausalShapeRecipe):
+    """BALM: a bigger LM over the same tokens, trained from scratch by cross-entropy."""
+
+    kind: Literal["balm"]
+    max_length: PositiveInt
+    ngram_tables: NgramTablesRecipe | None = None
+    training: TrainingConfig
+
+
+BaselineRecipe = Annotated[RalmRecipe | BalmRecipe, Field(discriminator="kind")]
+
+
+class PerplexityRecipe(Section):
+    """Samples per window for the bounds of Theorem 2, and how many test windows (null: all)."""
+
+    samples: Annotated[int, Field(ge=2)] = 64
+    windows: PositiveInt | None = None
+
+
+class GenerationRecipe(Section):
+    """Prompts that the base LM and the joint model continue side by side (Algorithm 1)."""
+
+    prompts: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    candidates: Annotated[int, Field(ge=2)] = 128
+    max_new_tokens: PositiveInt = 40
+    top_k: PositiveInt | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class Recipe(Section):
+    """A whole run."""
+
+    added_later = frozenset({"baselines"})
+
+    name: str
+    seed: Annotated[int, Field(ge=0)] = 0
+    corpus: CorpusRecipe
+    windows: WindowsRecipe
+    lm: LMRecipe
+    masked_lm: MaskedLMRecipe | None = None
+    negatives: NegativesRecipe = NegativesRecipe()
+    energies: dict[str, EnergyRecipe] = Field(min_length=1)
+    baselines: dict[str, BaselineRecipe] = Field({})
+    perplexity: PerplexityRecipe = PerplexityRecipe()
+    generation: GenerationRecipe | None = None
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> "Recipe":
+        _check_names(self)
+        _check_masked_lm(self)
+        _check_lengths(self)
+        _check_layers(self)
+        _check_refreshed(self)
+        _check_sums(self)
+        return self
+
+    @property
+    def split_seed(self) -> int:
+        """What decides the split and the windows that are kept."""
+        return self.seed if self.corpus.split_seed is None else self.corpus.split_seed
+
+    @property
+    def state_layers(self) -> tuple[int, ...] | None:
+        """All the hidden layers that energies of kind `states` read; None when there is no such energy."""
+        from lexergy.models.causal.state_features import union_of_layers  # torch: not needed to read a recipe
+
+        return union_of_layers(energy.layers for energy in self.energies.values() if energy.kind == "states")
+
+    @property
+    def sums(self) -> dict[str, SumEnergyRecipe]:
+        """The energies that are sums of others."""
+        return {name: energy for name, energy in self.energies.items() if isinstance(energy, SumEnergyRecipe)}
+
+    @property
+    def trained_energies(self) -> list[str]:
+        """The names of those that are not."""
+        return [name for name in self.energies if name not in self.sums]
+
+    def plain(self) -> dict:
+        """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _check_names(recipe: Recipe) -> None:
+    """Names of energies and baselines are folders of the run."""
+    for kind, names in (("energy", recipe.energies), ("baseline", recipe.baselines)):
+        for name in names:
+            if name in RESERVED_FOLDERS or not name.replace("-", "_").isidentifier():
+                raise ValueError(
+                    f"the {kind}'s name `{name}` names its folder; expected letters, digits, - and _, "
+                    f"and none of {', '.join(sorted(RESERVED_FOLDERS))}"
+                )
+    twice = sorted(recipe.energies.keys() & recipe.baselines.keys())
+    if twice:
+        raise ValueError(
+            f"`{twice[0]}` is the name of an energy and of a baseline; expected two names, since each names a folder"
+        )
+
+
+def _check_masked_lm(recipe: Recipe) -> None:
+    if recipe.masked_lm is not None and recipe.lm.train is None:
+        raise ValueError(
+            f"`masked_lm` is trained here but `lm` is {recipe.lm.source}, whose tokenizer has no mask token; "
+            "expected `lm.train`; or use an energy of kind `encoder`"
+        )
+    for name, energy in recipe.energies.items():
+        if energy.kind == "bit" and energy.origin == "masked_lm" and recipe.masked_lm is None:
+            raise ValueError(f"the energy `{name}` is made from masked_lm; expected a section `masked_lm`")
+
+
+def _check_layers(recipe: Recipe) -> None:
+    states = [energy for energy in recipe.energies.values() if energy.kind == "states"]
+    highest = max((layer for energy in states for layer in energy.layers), default=0)
+    trained = recipe.lm.train
+    if trained is None:
+        return
+    # The last states of an OPT with narrower embeddings are projected to their width.
+    projects = trained.architecture == "opt" and trained.embedding_size not in (None, trained.hidden_size)
+    last = trained.num_layers - projects
+    if highest > last:
+        raise ValueError(
+            f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
+            f"{last}, the last layer of `lm.train`"
+        )
+
+
+def _check_refreshed(recipe: Recipe) -> None:
+    before: list[str] = []
+    for name, energy in recipe.energies.items():
+        if energy.kind == "refreshed" and energy.of not in before:
+            raise ValueError(
+                f"the energy `{name}` is trained on from `{energy.of}`; expected one of "
+                f"{', '.join(before) or 'the energies'} named before it, and no sum"
+            )
+        if energy.kind != "sum":
+            before.append(name)
+
+
+def _check_sums(recipe: Recipe) -> None:
+    trained = [name for name, energy in recipe.energies.items() if energy.kind != "sum"]
+    for name, energy in recipe.energies.items():
+        if energy.kind != "sum":
+            continue
+        if not set(energy.of) <= set(trained) or len(set(energy.of)) < len(energy.of):
+            raise ValueError(
+                f"the energy `{name}` is a sum of {', '.join(energy.of)}; expected some of "
+                f"{', '.join(trained) or 'the energies trained here'}, each once: the recipe's energies that are "
+                "no sums themselves"
+            )
+
+
+def _check_lengths(recipe: Recipe) -> None:
+    length = recipe.windows.prefix + recipe.windows.continuation
+    limits = {f"baselines.{name}.max_length": baseline.max_length for name, baseline in recipe.baselines.items()}
+    if recipe.lm.train is not None:
+        limits["lm.train.max_length"] = recipe.lm.train.max_length
+    if recipe.masked_lm is not None:
+        limits["masked_lm.max_length"] = recipe.masked_lm.max_length
+    for key, limit in limits.items():
+        if limit is None and recipe.lm.train is None:
+            raise ValueError(
+                f"the key `{key}` is missing; expected the length of the blocks to train on, since the LM is "
+                f"{recipe.lm.source} and not trained here"
+            )
+        if limit is not None and limit < length:
+            raise ValueError(
+                f"`{key}` is {limit}; expected at least {length}, the prefix and the continuation of a window"
+            )
+
+
+def load_recipe(path_or_name: str | Path) -> Recipe:
+    """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`)."""
+    return load_as(Recipe, path_or_name)

@@ -1,0 +1,242 @@
+"""What a finished run found, read from its files and nothing else."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from lexergy.errors import LexergyError
+from lexergy.runs.columns import from_column
+from lexergy.recipes.residual import Recipe
+from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage
+
+RUN_FILE = "run.json"
+ESTIMATES_FILE = "estimates.json"
+WEIGHTS_FOLDER = "weights"
+HISTORY_FILE = "history.json"
+TOKENS_FILE = "tokens.parquet"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """The joint model's perplexity as estimated with fewer samples (Fig. 2 left, Deng et al. 2020)."""
+
+    num_samples: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class PerplexityResult:
+    """Perplexity on held-out windows: the base LM's, and bounds on the joint model's (Theorem 2)."""
+
+    base: float
+    lower: float  # optimistic
+    upper: float  # pessimistic
+    std_error: float  # of `upper`, bootstrap over windows
+    gain: float  # nats per token, pessimistic
+    gain_std_error: float
+    ess: float  # mean over windows
+    pareto_k: float  # median over windows; NaN with too few samples
+    pareto_k_above: float  # share of windows above the threshold
+    pareto_k_threshold: float
+    num_windows: int
+    num_samples: int
+    curve: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
+class EnergyResult:
+    """One energy: what it adds, the energies it gives, how its training went."""
+
+    name: str
+    kind: str
+    perplexity: PerplexityResult
+    human_energies: np.ndarray  # (N,) of people's test continuations
+    lm_energies: np.ndarray  # (N, n) of the LM's continuations of the same prefixes
+    history: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class BaselineResult:
+    """An autoregressive baseline on the energies' test windows: exact, as it is normalised token by token."""
+
+    name: str
+    kind: str
+    perplexity: float
+    std_error: float  # bootstrap over windows
+    gain: float  # nats per token over the base LM
+    gain_std_error: float  # paired
+    parameters: int  # of the whole model: LM and residual of a RALM
+    num_windows: int
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """A continuation that the LM proposed."""
+
+    text: str
+    energy: float
+    log_prob: float
+    weight: float  # normalised importance weight
+
+
+@dataclass(frozen=True)
+class GenerationResult:
+    """A prompt continued by the base LM and by the joint model with one energy (Algorithm 1)."""
+
+    energy: str
+    prompt: str
+    base_text: str
+    joint_text: str
+    best: tuple[CandidateResult, ...]  # lowest energy first
+    worst: tuple[CandidateResult, ...]  # highest energy first
+    ess: float
+    pareto_k: float
+    num_candidates: int
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """Documents and windows of each split: train, validation, test."""
+
+    source: str
+    documents: dict[str, int]
+    windows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run."""
+
+    folder: Path
+    recipe: Recipe
+    energies: dict[str, EnergyResult]
+    generations: tuple[GenerationResult, ...]
+    histories: dict[str, tuple[dict[str, Any], ...]]  # of the LM and masked LM, where trained here
+    seconds: dict[str, float]  # per stage, in the order of the run
+    corpus: CorpusFacts
+    versions: dict[str, str]
+    baselines: dict[str, BaselineResult] = field(default_factory=dict)
+
+
+def human_column(name: str) -> str:
+    """The Parquet column of one energy of people's continuations, (N,)."""
+    return f"human_energy.{name}"
+
+
+def weights_column(name: str) -> str:
+    """The Parquet column of the log-weights -E of the LM's continuations, (N, n)."""
+    return f"log_weights.{name}"
+
+
+def token_column(name: str) -> str:
+    """The Parquet column of a baseline's log-probability of each token, (N, C); `base` is the base LM's."""
+    return f"token_log_prob.{name}"
+
+
+def generation_file(number: int, energy: str) -> str:
+    """Where prompt `number` continued with this energy is kept."""
+    return f"{number:03d}-{energy}.json"
+
+
+def load_run(folder: str | Path) -> RunResult:
+    """Read a finished run."""
+    folder = Path(folder)
+    stages, recipe = _read_run_file(folder)
+    energies = {name: _read_energy(folder, name, recipe) for name in recipe.energies}
+    facts = stages["windows"].facts
+    return RunResult(
+        folder=folder,
+        recipe=recipe,
+        energies=energies,
+        generations=_read_generations(folder / "samples", recipe),
+        histories={
+            name: _read_history(folder / name)
+            for name in ("lm", "masked_lm", *recipe.baselines)
+            if name in stages and (folder / name / HISTORY_FILE).exists()
+        },
+        seconds={name: stage.seconds for name, stage in stages.items()},
+        corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
+        versions=stages["perplexity"].versions,
+        baselines=_read_baselines(folder / "baselines", recipe),
+    )
+
+
+def _read_run_file(folder: Path) -> tuple[dict[str, Stage], Recipe]:
+    if not (folder / RUN_FILE).exists():
+        begun = any(folder.glob(f"*/{MANIFEST}"))
+        raise LexergyError(
+            f"the run {folder} is not finished; start the same run again to go on."
+            if begun
+            else f"{folder} is not a run; expected the folder of a finished run; "
+            "make one with `lexergy quickstart` or `lexergy run RECIPE.yaml`."
+        )
+    content = _read_json(folder / RUN_FILE)
+    stages = {name: read_stage(folder / name) for name in content["stages"]}
+    for name, stage in stages.items():
+        if stage.key != content["stages"][name]:
+            raise LexergyError(
+                f"the run {folder} is not finished: its stage {name} is newer than its last result; "
+                "start the same run again to go on."
+            )
+    return stages, Recipe.model_validate(content["recipe"])
+
+
+def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
+    """What a stage `perplexity` or `sums` keeps of each window: energies of its text, log-weights of the samples."""
+    shards = sorted((folder / WEIGHTS_FOLDER).glob("*.parquet"))
+    return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
+
+
+def _read_energy(folder: Path, name: str, recipe: Recipe) -> EnergyResult:
+    is_sum = name in recipe.sums
+    measured = folder / ("sums" if is_sum else "perplexity")
+    columns = [human_column(name), weights_column(name)]
+    weights = read_weights(measured, columns)
+    return EnergyResult(
+        name=name,
+        kind=recipe.energies[name].kind,
+        perplexity=_perplexity(_read_json(measured / ESTIMATES_FILE)[name]),
+        human_energies=from_column(weights.column(columns[0])),
+        lm_energies=-from_column(weights.column(columns[1])),
+        history=() if is_sum else _read_history(folder / name),
+    )
+
+
+def _read_baselines(folder: Path, recipe: Recipe) -> dict[str, BaselineResult]:
+    records = _read_json(folder / ESTIMATES_FILE) if recipe.baselines else {}
+    return {
+        name: BaselineResult(name=name, kind=baseline.kind, **records[name])
+        for name, baseline in recipe.baselines.items()
+    }
+
+
+def _perplexity(record: dict[str, Any]) -> PerplexityResult:
+    curve = tuple(CurvePoint(**point) for point in record["curve"])
+    return PerplexityResult(**{**record, "curve": curve})
+
+
+def _read_generations(folder: Path, recipe: Recipe) -> tuple[GenerationResult, ...]:
+    prompts = () if recipe.generation is None else recipe.generation.prompts
+    files = [generation_file(number, name) for number in range(len(prompts)) for name in recipe.energies]
+    return tuple(_generation(_read_json(folder / file)) for file in files)
+
+
+def _generation(record: dict[str, Any]) -> GenerationResult:
+    candidates = {key: tuple(CandidateResult(**candidate) for candidate in record[key]) for key in ("best", "worst")}
+    return GenerationResult(**{**record, **candidates})
+
+
+def _read_history(folder: Path) -> tuple[dict[str, Any], ...]:
+    return tuple(_read_json(folder / HISTORY_FILE))
+
+
+def _read_json(path: Path) -> Any:
+    content = read_json(path)
+    if content is None:
+        raise LexergyError(f"{path} is missing from the run; remove its folder and start the same run again.")
+    return content

@@ -1,0 +1,98 @@
+"""A resumable store of Parquet shards, for long computations that are pure functions of the shard index."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pyarrow.parquet
+
+from lexergy.files import atomic_path, canonical_json, remove_partials
+from lexergy.errors import LexergyError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+PROVENANCE_KEY = b"lexergy.provenance"
+
+
+class ShardStore:
+    """A folder of shards 0 .. n-1, each written wholly or not at all, all of one provenance.
+
+    The work is resumed by computing what is missing::
+
+        store = ShardStore(folder, provenance={"lm": hash, "seed": 0})
+        for index in store.missing(num_shards):
+            store.write(index, compute(index))
+        table = store.table(num_shards)
+
+    `provenance` is all that the content depends on; shards of another provenance are refused at opening,
+    and `ShardStore.clear(folder)` removes them.
+    """
+
+    def __init__(self, folder: str | Path, provenance: dict[str, Any]):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._provenance = canonical_json(provenance).encode("utf-8")
+        remove_partials(self.folder)
+        for file in _shard_files(self.folder):
+            found = _provenance_of(file)
+            if found is not None and found != self._provenance:
+                raise LexergyError(
+                    f"The shard `{file}` was made with other settings ({found.decode()}) than those "
+                    f"asked for ({self._provenance.decode()}); clear the folder or use another one."
+                )
+
+    @staticmethod
+    def clear(folder: str | Path) -> None:
+        """Remove all shards of `folder`, whatever their provenance."""
+        for file in _shard_files(Path(folder)):
+            file.unlink()
+
+    def missing(self, num_shards: int) -> list[int]:
+        """The shards of 0 .. num_shards - 1 still to be written; a truncated one counts as missing."""
+        return [index for index in range(num_shards) if _provenance_of(self._path(index)) is None]
+
+    def write(self, index: int, table: pyarrow.Table) -> None:
+        """Store shard `index`, wholly or not at all, with the provenance in its schema's metadata."""
+        metadata = {**(table.schema.metadata or {}), PROVENANCE_KEY: self._provenance}
+        with atomic_path(self._path(index)) as partial:
+            pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), partial)
+
+    def read(self, index: int) -> pyarrow.Table | None:
+        """Shard `index`, None while it is missing."""
+        path = self._path(index)
+        return None if _provenance_of(path) is None else pyarrow.parquet.read_table(path)
+
+    def table(self, num_shards: int) -> pyarrow.Table:
+        """Shards 0 .. num_shards - 1 one after the other."""
+        missing = self.missing(num_shards)
+        if missing or num_shards < 1:
+            raise LexergyError(
+                f"{len(missing)} of {num_shards} shards are missing in `{self.folder}`, first {missing[:5]}; "
+                "run the stage again to write them."
+            )
+        tables = [pyarrow.parquet.read_table(self._path(index)) for index in range(num_shards)]
+        return pyarrow.concat_tables(tables)
+
+    def dataset(self, num_shards: int) -> "Dataset":
+        """The same rows as `table`, as a `datasets.Dataset`."""
+        # Imported here: a second of start-up that writing shards does not need.
+        from datasets import Dataset
+
+        return Dataset(self.table(num_shards))
+
+    def _path(self, index: int) -> Path:
+        return self.folder / f"shard-{index:06d}.parquet"
+
+
+def _shard_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("shard-*.parquet"))
+
+
+def _provenance_of(file: Path) -> bytes | None:
+    """The provenance of a shard, None when it is missing or damaged (Parquet keeps its schema at the end)."""
+    try:
+        metadata = pyarrow.parquet.read_schema(file).metadata or {}
+    except (FileNotFoundError, pyarrow.ArrowInvalid):
+        return None
+    return metadata.get(PROVENANCE_KEY, b"")

@@ -1,0 +1,97 @@
+"""Figure 6.2 of Goyal 2021: energy and BLEU of both Metropolis-Hastings samplers and of degenerate Gibbs by sweep."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lexergy.core.estimation.findings import Finding, above, mean
+from lexergy.report.picture import Panel
+from lexergy.studies.masked.translation import METHOD, Followed, Sampler, Seen, bleu_gap, follow, gap, sampling_study
+from lexergy.studies.masked.translation_tables import ENERGY_AXIS, Printed, by_sweep, samplers_table, sweeps_table
+from lexergy.studies.study import Conclusion, Settings
+from lexergy.tasks.masked.translation import TranslationLaboratory
+
+RAW, NORM, DEG = SAMPLERS = tuple(Sampler(kind) for kind in ("raw", "norm", "deg"))
+# Section 6.6 prints rates, and Table 6.2 energies and BLEU at the same settings.
+PRINTED = (Printed(None, 0.11, None), Printed(11.13, 0.13, 24.74), Printed(31.12, 0.36, 9.03))
+START = "start"
+
+
+def _examine(laboratory: TranslationLaboratory, settings: Settings) -> Seen:
+    seen = follow(laboratory, SAMPLERS, settings)
+    return seen | {START: Followed(seen[DEG].walk, slice(0, 1))}
+
+
+def _conclude(evidence: Sequence[Seen]) -> Conclusion:
+    energies, scores = (by_sweep(evidence, SAMPLERS, quantity) for quantity in ("energy", "bleu"))
+    rows = {("single", sampler): printed for sampler, printed in zip(SAMPLERS, PRINTED, strict=True)}
+    return Conclusion(
+        tables=(
+            samplers_table(evidence, "positions", rows),
+            sweeps_table({"E_norm": energies, "BLEU": scores}),
+        ),
+        panels=(
+            Panel("sweep", ENERGY_AXIS, tuple(energies)),
+            Panel("sweep", "BLEU", tuple(scores)),
+        ),
+        findings=(*_findings(evidence),),
+    )
+
+
+def _findings(evidence: Sequence[Seen]) -> list[Finding]:
+    ahead = [
+        finding
+        for sampler in (RAW, NORM)
+        for finding in (
+            above(
+                f"Metropolis-Hastings on the {sampler.kind} energy writes better translations than degenerate Gibbs.",
+                f"BLEU({sampler.kind}) - BLEU(deg)",
+                bleu_gap(evidence, sampler, DEG),
+            ),
+            above(
+                "And of lower energy.",
+                f"E_norm(deg) - E_norm({sampler.kind}), nats per sentence",
+                gap(evidence, DEG, sampler, "energy"),
+            ),
+        )
+    ]
+    return [
+        *ahead,
+        above(
+            "Degenerate Gibbs degrades the start.",
+            "BLEU(start) - BLEU(deg)",
+            bleu_gap(evidence, START, DEG),
+        ),
+        above(
+            "Sentences of low energy have a high BLEU.",
+            "correlation of -E_norm with the share of words that are the reference's, over the samples of a sentence",
+            mean([_correlations(seen) for seen in evidence]),
+        ),
+        above(
+            "Metropolis-Hastings moves less often than degenerate Gibbs: it mixes slowly.",
+            "novel(deg) - novel(norm)",
+            gap(evidence, DEG, NORM, "novel"),
+        ),
+    ]
+
+
+def _correlations(seen: Seen) -> np.ndarray:  # -> (sentences whose samples differ,)
+    """Pearson's, within each sentence, over the samples of all three samplers."""
+    walks = [seen[sampler].walk for sampler in SAMPLERS]
+    energy = np.concatenate([walk.local.reshape(len(walk.local), -1) for walk in walks], axis=1)  # (S, n)
+    num_words, right = (
+        np.concatenate([walk.bleu[..., place].reshape(len(energy), -1) for walk in walks], axis=1) for place in (0, 2)
+    )
+    share = right / np.maximum(num_words, 1)
+    differ = (energy.std(axis=1) > 0) & (share.std(axis=1) > 0)
+    return np.array([np.corrcoef(-e, s)[0, 1] for e, s in zip(energy[differ], share[differ], strict=True)])
+
+
+STUDY = sampling_study(
+    name="figure-6.2",
+    title="Energy and BLEU of sampled translations, sweep by sweep",
+    part="Figure 6.2 and Section 6.6",
+    method=METHOD,
+    examine=_examine,
+    conclude=_conclude,
+)

@@ -1,0 +1,64 @@
+"""Figure 6.3 of Goyal 2021: acceptance while blocks get smaller."""
+
+from collections.abc import Sequence
+
+from lexergy.core.estimation.findings import Finding, above
+from lexergy.report.picture import Panel
+from lexergy.studies.masked.table_6_4 import BLOCKS, NORM, RAW
+from lexergy.studies.masked.translation import (
+    BLOCK_METHOD,
+    LABELS,
+    METHOD,
+    Followed,
+    Sampler,
+    Seen,
+    follow,
+    gap,
+    sampling_study,
+)
+from lexergy.studies.masked.translation_tables import by_sweep, sweeps_table
+from lexergy.studies.study import Conclusion, Settings
+from lexergy.tasks.masked.translation import TranslationLaboratory
+
+
+def _examine(laboratory: TranslationLaboratory, settings: Settings) -> Seen:
+    return follow(laboratory, BLOCKS, settings)
+
+
+def _conclude(evidence: Sequence[Seen]) -> Conclusion:
+    accepted, novel = (by_sweep(evidence, BLOCKS, quantity) for quantity in ("acceptance", "novel"))
+    return Conclusion(
+        tables=(sweeps_table({"accepted": accepted, "novel": novel}),),
+        panels=(
+            Panel("sweep", "accepted proposals", tuple(accepted)),
+            Panel("sweep", "novel transitions", tuple(novel)),
+        ),
+        findings=tuple(_finding(evidence, sampler) for sampler in (RAW, NORM)),
+    )
+
+
+def _finding(evidence: Sequence[Seen], sampler: Sampler) -> Finding:
+    """The first quarter of the sweeps against the last."""
+    quarter = (evidence[0][sampler].walk.local.shape[2] - 1) // 4 or 1
+    parts: list[Seen] = [
+        {
+            "first": Followed(seen[sampler].walk, slice(1, 1 + quarter)),
+            "last": Followed(seen[sampler].walk, slice(-quarter, None)),
+        }
+        for seen in evidence
+    ]
+    return above(
+        f"{LABELS[sampler.kind]}: acceptance is high at first, while blocks are large, and more selective later.",
+        f"accepted in the first quarter of the sweeps - in the last quarter ({sampler.kind})",
+        gap(parts, "first", "last", "acceptance"),
+    )
+
+
+STUDY = sampling_study(
+    name="figure-6.3",
+    title="Acceptance while blocks get smaller",
+    part="Figure 6.3 and Section 6.7.3",
+    method=f"{METHOD} {BLOCK_METHOD}",
+    examine=_examine,
+    conclude=_conclude,
+)

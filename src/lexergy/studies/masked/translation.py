@@ -1,0 +1,191 @@
+"""What the studies of Sections 6.6 to 6.8 share: samplers of translations, followed on the same test sentences."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from lexergy.core.decoding import Decoding
+from lexergy.core.estimation.bootstrap import group_counts
+from lexergy.core.estimation.findings import BOOTSTRAP_SEED, Estimate, mean, over_runs
+from lexergy.core.mcmc.sweeps import Schedule
+from lexergy.core.text_metrics import metric_named
+from lexergy.studies.masked.objectives import THESIS
+from lexergy.studies.study import Conclusion, Settings, Size, Study, Workshop
+from lexergy.tasks.masked.mcmc import Sampling, StartName
+from lexergy.tasks.masked.translation import TranslationLaboratory, load_translation_recipe, open_translation
+from lexergy.tasks.masked.translation_walks import Walk
+
+WORKSHOP = Workshop(load_translation_recipe, open_translation, "test sentences")
+SIZES = {
+    "cpu": Size("translation-cpu", settings={"sentences": 50, "chains": 1, "sweeps": 33, "burn_in": 7}),
+    "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
+}
+FIRST_BLOCK = 4  # positions, falling to 1
+SIMILAR_BLEU = 3.0  # about as far apart as the thesis's numbers of samplers that it calls similar
+METHOD = (
+    "A conditional masked LM (encoder, masked decoder, predicted length) is trained on short sentences of Tatoeba, "
+    "German to English, where the thesis takes the WMT'14 models of Ghazvininejad et al. 2019, trained on distilled "
+    "data. No sentence of either language is in both training and test set. All chains start from the greedy "
+    "translation of the likeliest length. MH proposes each position once per sweep, in random order, from the masked "
+    "conditionals and accepts by the locally normalised energy (norm) or by the raw one (raw); degenerate Gibbs takes "
+    "every proposal. Energies are locally normalised throughout; those of the thesis are sums over its data. BLEU is "
+    "sacreBLEU's, of all samples after the burn-in as one corpus."
+)
+BLOCK_METHOD = (
+    f"Blocks of {FIRST_BLOCK} positions are proposed together, and smaller ones from sweep to sweep, down to single "
+    "positions; the thesis does not print its sizes."
+)
+NUM_RESAMPLES = 1000
+COOLING_METHOD = (
+    "The target is exp(-E / T), where T starts at 1 and falls by a fixed amount per sweep: chains end around its modes."
+)
+
+Kind: TypeAlias = Literal["norm", "raw", "deg"]
+LABELS: dict[Kind, str] = {"norm": "MH, norm", "raw": "MH, raw", "deg": "degenerate Gibbs"}
+
+
+class Sampler(NamedTuple):
+    """A sampler as the thesis names it: `norm` and `raw` are Metropolis-Hastings on these energies."""
+
+    kind: Kind
+    temperature: float = 1.0  # of the proposals
+    top_p: float | None = None
+    blocks: bool = False
+    cooling: float = 0.0
+    start: StartName = "greedy"
+
+    @property
+    def name(self) -> str:
+        """Its kind, and what differs from the default."""
+        changed = [
+            f"-{field}-{value}"
+            for field, value in self._asdict().items()
+            if field != "kind" and value != self._field_defaults[field]
+        ]
+        return "".join([self.kind, *changed])
+
+    def sampling(self, settings: Settings) -> Sampling:
+        return Sampling(
+            schedule=Schedule(
+                settings["sweeps"],
+                block_size=FIRST_BLOCK if self.blocks else 1,
+                last_block_size=1 if self.blocks else None,
+                cooling=self.cooling,
+            ),
+            chains=settings["chains"],
+            energy="raw" if self.kind == "raw" else "local",
+            sampler="gibbs" if self.kind == "deg" else "metropolis",
+            decoding=Decoding(temperature=self.temperature, top_p=self.top_p),
+            start=self.start,
+            burn_in=settings["burn_in"],
+        )
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Some of a walk's sweeps; numbers per sentence are means over its chains and these sweeps."""
+
+    walk: Walk
+    sweeps: slice  # 0 is the start
+
+    @property
+    def energy(self) -> np.ndarray:  # (S,)
+        """Locally normalised, whichever energy the chains follow."""
+        return self.walk.local[..., self.sweeps].mean(axis=(1, 2))
+
+    @property
+    def acceptance(self) -> np.ndarray:  # (S,)
+        return self._share(self.walk.accepted)
+
+    @property
+    def novel(self) -> np.ndarray:  # (S,)
+        return self._share(self.walk.novel)
+
+    @property
+    def bleu(self) -> np.ndarray:  # (S, 10)
+        """Sums of BLEU's statistics: all samples of a sentence count as translations of one corpus."""
+        return self.walk.bleu[:, :, self.sweeps].sum(axis=(1, 2))
+
+    def _share(self, counts: np.ndarray) -> np.ndarray:
+        some = (..., self.sweeps)
+        return counts[some].sum(axis=(1, 2)) / self.walk.proposed[some].sum(axis=(1, 2))
+
+
+Seen: TypeAlias = Mapping[Hashable, Followed]
+"""What one seed gave: by sampler, or by name."""
+Quantity: TypeAlias = Literal["energy", "acceptance", "novel"]
+
+
+def sampling_study(
+    *,
+    name: str,
+    title: str,
+    part: str,
+    method: str,
+    examine: Callable[[TranslationLaboratory, Settings], Seen],
+    conclude: Callable[[Sequence[Seen]], Conclusion],
+) -> Study:
+    """A study of samplers of translations."""
+    return Study(
+        name=name,
+        title=title,
+        part=part,
+        paper=THESIS,
+        method=method,
+        sizes=SIZES,
+        workshop=WORKSHOP,
+        examine=examine,
+        conclude=conclude,
+    )
+
+
+def follow(
+    laboratory: TranslationLaboratory, samplers: Iterable[Sampler], settings: Settings
+) -> dict[Hashable, Followed]:
+    """The walks of samplers, after the burn-in."""
+    kept = slice(1 + settings["burn_in"], None)
+    return {
+        sampler: Followed(laboratory.walk(sampler.name, sampler.sampling(settings), settings["sentences"]), kept)
+        for sampler in samplers
+    }
+
+
+def during(evidence: Sequence[Seen], sweeps: slice) -> list[Seen]:
+    """The same walks at other sweeps."""
+    return [{key: Followed(one.walk, sweeps) for key, one in seen.items()} for seen in evidence]
+
+
+def average(evidence: Sequence[Seen], one: Hashable, quantity: Quantity) -> Estimate:
+    """The mean over sentences."""
+    return mean([getattr(seen[one], quantity) for seen in evidence])
+
+
+def gap(evidence: Sequence[Seen], first: Hashable, second: Hashable, quantity: Quantity) -> Estimate:
+    """By how much the first is above the second, sentence by sentence."""
+    return mean([getattr(seen[first], quantity) - getattr(seen[second], quantity) for seen in evidence])
+
+
+def bleu(evidence: Sequence[Seen], one: Hashable) -> Estimate:
+    """The corpus's BLEU, with its bootstrap over sentences where there is one seed."""
+    sums = [seen[one].bleu for seen in evidence]
+    return over_runs([_value(some) for some in sums], [_std_error(some) for some in sums])
+
+
+def bleu_gap(evidence: Sequence[Seen], first: Hashable, second: Hashable) -> Estimate:
+    """By how much the first BLEU is above the second; the sentences of both are drawn again together (Koehn 2004)."""
+    pairs = [(seen[first].bleu, seen[second].bleu) for seen in evidence]
+    return over_runs([_value(a) - _value(b) for a, b in pairs], [_std_error(a, b) for a, b in pairs])
+
+
+def _value(statistics: np.ndarray) -> float:  # (S, 10)
+    return float(metric_named("bleu").value(torch.from_numpy(statistics).sum(dim=0)))
+
+
+def _std_error(*statistics: np.ndarray) -> float:  # (S, 10)
+    """Of a BLEU, or of the difference of two."""
+    counts, _ = group_counts(range(len(statistics[0])), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, S)
+    values = [metric_named("bleu").value(counts @ torch.from_numpy(one).double()) for one in statistics]
+    return float((values[0] - values[1] if len(values) == 2 else values[0]).std())

@@ -1,0 +1,102 @@
+"""How the studies of translations print and draw their samplers."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from lexergy.core.estimation.findings import Estimate
+from lexergy.report.picture import Panel, Series
+from lexergy.studies.masked.translation import LABELS, Kind, Quantity, Sampler, Seen, average, bleu, during
+from lexergy.studies.study import Cell, Table
+
+ENERGY_AXIS = "local energy, nats per sentence"
+
+
+class Printed(NamedTuple):
+    """The thesis's numbers; its energies are sums over its data, in thousands of nats."""
+
+    energy: float | None
+    novel: float
+    bleu: float | None
+
+
+def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[str, Sampler], Printed]) -> Table:
+    """Energy, novel transitions and BLEU of samplers; `±` is half of a 95 % interval."""
+    columns = (
+        *(heading, "sampler", "E_norm, nats per sentence", "± ", "E_norm x 1e-3, thesis"),
+        *("accepted", "novel", "novel, thesis", "BLEU", "±  ", "BLEU, thesis"),
+    )
+    cells: list[tuple[Cell, ...]] = []
+    for (label, sampler), printed in rows.items():
+        energy, score = average(evidence, sampler, "energy"), bleu(evidence, sampler)
+        accepted, novel = average(evidence, sampler, "acceptance").value, average(evidence, sampler, "novel").value
+        cells.append(
+            (
+                *(label, LABELS[sampler.kind], energy.value, half_width(energy), printed.energy),
+                *(accepted, novel, printed.novel, score.value, half_width(score), printed.bleu),
+            )
+        )
+    return Table("samplers after the burn-in", columns, cells)
+
+
+def points_panel(
+    xlabel: str, ylabel: str, categories: Sequence[str], estimates: Mapping[str, Sequence[Estimate]]
+) -> Panel:
+    """Estimates with their intervals, one per category, for each label."""
+    places = range(len(categories))
+    series = tuple(Series(label, places, *_columns(found), style="points") for label, found in estimates.items())
+    return Panel(xlabel, ylabel, series, categories=tuple(categories))
+
+
+def panels_by(
+    evidence: Sequence[Seen], xlabel: str, categories: Sequence[str], samplers: Mapping[Kind, Sequence[Sampler]]
+) -> tuple[Panel, ...]:
+    """BLEU, energy and novel rate of each kind of sampler, setting by setting."""
+
+    def panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
+        found = {LABELS[kind]: [estimate(one) for one in some] for kind, some in samplers.items()}
+        return points_panel(xlabel, ylabel, categories, found)
+
+    return (
+        panel("BLEU", lambda one: bleu(evidence, one)),
+        panel(ENERGY_AXIS, lambda one: average(evidence, one, "energy")),
+        panel("novel transitions", lambda one: average(evidence, one, "novel")),
+    )
+
+
+def by_sweep(
+    evidence: Sequence[Seen], samplers: Iterable[Sampler], quantity: Quantity | Literal["bleu"]
+) -> list[Series]:
+    """A number and its interval after each sweep; energies and BLEU from the start on."""
+
+    def estimate(sampler: Sampler, sweep: int) -> Estimate:
+        there = during(evidence, slice(sweep, sweep + 1))
+        return bleu(there, sampler) if quantity == "bleu" else average(there, sampler, quantity)
+
+    series = []
+    for sampler in samplers:
+        end = evidence[0][sampler].walk.local.shape[2]
+        sweeps = range(0 if quantity in ("energy", "bleu") else 1, end)
+        found = [estimate(sampler, sweep) for sweep in sweeps]
+        series.append(Series(LABELS[sampler.kind], sweeps, *_columns(found)))
+    return series
+
+
+def sweeps_table(series: Mapping[str, Sequence[Series]]) -> Table:
+    """The curves of a figure as numbers, sweep by sweep; the start is sweep 0."""
+    columns = ["sweep", *(f"{name}, {one.label}" for name, some in series.items() for one in some)]
+    curves = [dict(zip(one.x, one.y, strict=True)) for some in series.values() for one in some]
+    last = max(int(x) for curve in curves for x in curve)
+    rows = [(sweep, *(curve.get(sweep) for curve in curves)) for sweep in range(last + 1)]
+    return Table("sweep by sweep", tuple(columns), rows)
+
+
+def _columns(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:
+    values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T.tolist()
+    return values, low, high
+
+
+def half_width(estimate: Estimate) -> float:
+    """Of the interval."""
+    return (estimate.high - estimate.low) / 2

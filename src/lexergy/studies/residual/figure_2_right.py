@@ -1,0 +1,90 @@
+"""Figure 2, right: who repeats themselves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lexergy.core.estimation.findings import above, mean
+from lexergy.report.picture import Panel, Series
+from lexergy.studies.residual.samples import SAMPLES_TOP_10, TOP_10
+from lexergy.studies.study import Conclusion, Evidence, Size, Study, Table
+
+ORDERS = (2, 3, 4)
+WRITERS = {"human": "people", "joint": "joint model", "base": "base LM"}
+
+
+def unique_share(tokens: np.ndarray, order: int) -> np.ndarray:  # (N, C) -> (N,)
+    """Different n-grams of each text over all its C - n + 1 n-grams: 1 where nothing is said twice."""
+    grams = np.lib.stride_tricks.sliding_window_view(tokens, order, axis=1)  # (N, C - n + 1, n)
+    return np.array([len({tuple(gram) for gram in text}) / len(text) for text in grams.tolist()])
+
+
+def unique_share_of_all(tokens: np.ndarray, order: int) -> float:  # (N, C)
+    """Different n-grams of all the texts together over all their n-grams."""
+    grams = np.lib.stride_tricks.sliding_window_view(tokens, order, axis=1).reshape(-1, order)
+    return len({tuple(gram) for gram in grams.tolist()}) / len(grams)
+
+
+def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
+    tokens = {writer: [one.array(f"{writer}_tokens") for one in evidence] for writer in WRITERS}  # (N, C) per run
+    shares = {
+        (writer, order): [100 * unique_share(texts, order) for texts in tokens[writer]]
+        for writer in WRITERS
+        for order in ORDERS
+    }  # (N,) per run
+    estimates = {key: mean(values) for key, values in shares.items()}
+    rows = []
+    for (writer, order), found in estimates.items():
+        of_all = 100 * float(np.mean([unique_share_of_all(texts, order) for texts in tokens[writer]]))
+        rows.append((WRITERS[writer], order, found.value, found.low, found.high, of_all))
+    columns = ("text of", "n", "unique within a text (%)", "low", "high", "unique in all texts (%)")
+    series = tuple(
+        Series(
+            label,
+            range(len(ORDERS)),
+            [estimates[writer, order].value for order in ORDERS],
+            [estimates[writer, order].low for order in ORDERS],
+            [estimates[writer, order].high for order in ORDERS],
+            style="points",
+        )
+        for writer, label in WRITERS.items()
+    )
+    findings = [
+        above(
+            f"{sentence} (n = {order}).",
+            f"{WRITERS[more]} - {WRITERS[less]}, percentage points",
+            mean([a - b for a, b in zip(shares[more, order], shares[less, order], strict=True)]),
+        )
+        for more, less, sentence in (
+            ("joint", "base", "The joint model has more unique n-grams than the base LM"),
+            ("human", "joint", "People's text has more unique n-grams than the joint model's"),
+        )
+        for order in ORDERS
+    ]
+    labels = tuple(f"{order}-grams" for order in ORDERS)
+    return Conclusion(
+        tables=(Table("unique n-grams", columns, rows),),
+        panels=(Panel("", "unique n-grams within a text (%)", series, categories=labels),),
+        findings=tuple(findings),
+    )
+
+
+STUDY = Study(
+    name="figure-2-right",
+    title="Unique n-grams",
+    part="Figure 2, right, and Section 4.3",
+    method=(
+        "One continuation of each held-out prefix by people, by the base LM (top-k 10) and by the joint model "
+        "(Algorithm 1, top-k 10), cut to the same length. The paper does not say among which n-grams one is unique. "
+        "We take those of the same continuation, since the finding is about repeating oneself: different n-grams of "
+        "the LM's tokens over all of them, averaged over continuations. The last column counts over all "
+        "continuations together instead, which also tells how much the texts are alike; it has no interval, since "
+        "drawing texts with replacement would itself make repetitions. The paper draws bars without numbers."
+    ),
+    sizes={
+        "cpu": Size("table-1-cpu", settings=TOP_10["cpu"]),
+        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=TOP_10["paper"]),
+    },
+    measurement=SAMPLES_TOP_10,
+    conclude=_conclude,
+)

@@ -1,0 +1,273 @@
+"""Table 1: the perplexity of every model."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as parquet
+import torch
+
+from lexergy.core.estimation import partition
+from lexergy.core.estimation.findings import Estimate, Finding, above, mean, similar
+from lexergy.report.picture import Panel, Series
+from lexergy.runs.columns import from_column
+from lexergy.runs.records import TOKENS_FILE, EnergyResult, RunResult, token_column
+from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
+from lexergy.tasks.residual.baselines import BASE as BASE_TOKENS
+from lexergy.tasks.residual.parameters import count_parameters
+
+SIMILAR = 0.02  # nats per token, two per cent of the perplexity; the paper's rows are up to 0.01 apart
+NATS = "nats per token"
+BASE = "base LM"
+# Parameters, then perplexity or optimistic-pessimistic: CC-News validation and test, Book Corpus validation and test.
+PAPER: dict[int, dict[str, tuple[str, ...]]] = {
+    12: {
+        BASE: ("203M", "18.41", "17.57", "16.16", "18.29"),
+        "RALM": ("LM+203M", "17.01", "16.17", "15.71", "17.85"),
+        "BALM": ("408M", "16.50", "15.74", "15.00", "16.99"),
+        "joint UniT": ("LM+203M", "16.42-16.44", "15.57-15.58", "15.12-15.13", "16.98-17.00"),
+        "joint BiT-Base": ("LM+125M", "15.32-15.35", "14.61-14.64", "", ""),
+        "joint BiT-Base*": ("LM+125M", "15.11-15.17", "14.37-14.42", "14.14-14.16", "15.72-15.74"),
+        "joint BiT-Large*": ("LM+355M", "14.59-14.61", "13.97-14.00", "13.80-13.83", "15.33-15.36"),
+    },
+    24: {
+        BASE: ("203M", "15.71", "14.89", "15.61", "18.14"),
+        "RALM": ("LM+203M", "15.70", "14.89", "15.63", "18.17"),
+        "BALM": ("408M", "14.58", "13.92", "15.20", "18.24"),
+        "joint UniT": ("LM+203M", "14.59-14.61", "13.81-13.82", "15.12-15.16", "17.46-17.48"),
+        "joint BiT-Base": ("LM+125M", "13.68-13.69", "13.01-13.03", "", ""),
+        "joint BiT-Base*": ("LM+125M", "13.60-13.62", "12.93-12.95", "14.11-14.12", "16.17-16.18"),
+        "joint BiT-Med": ("LM+203M", "12.97-13.01", "12.38-12.42", "", ""),
+        "joint BiT-Large*": ("LM+355M", "12.71-12.77", "12.10-12.16", "13.30-13.34", "15.17-15.22"),
+    },
+}
+TEST_COLUMNS = (2, 4)
+
+
+class Row(NamedTuple):
+    """A model in all runs: its perplexity (optimistic and pessimistic), and its gain over the base LM."""
+
+    name: str
+    paper_name: str  # of the row to put beside it
+    parameters: str  # as the paper writes them
+    lower: list[float]
+    upper: list[float]
+    std_errors: list[float]
+    gains: list[np.ndarray]  # (N,) per run: nats per token of each window, pessimistic
+    ess: float | None = None
+    pareto_k: float | None = None
+
+
+def _rows(evidence: Sequence[Evidence]) -> list[Row]:
+    runs = [one.run for one in evidence]
+    counts = count_parameters(runs[0].recipe)
+    baselines = [_baseline_row(runs, name, counts[name]) for name in runs[0].baselines]
+    joints = [_joint_row(runs, name, counts[name]) for name in runs[0].energies]
+    return [_base_row(runs, counts["lm"]), *baselines, *joints]
+
+
+def _millions(count: int) -> str:
+    """`203M`, `0.21M`."""
+    return f"{count / 1e6:.3g}M"
+
+
+def _base_row(runs: Sequence[RunResult], count: int) -> Row:
+    estimates = [next(iter(run.energies.values())).perplexity for run in runs]
+    perplexities = [estimate.base for estimate in estimates]
+    return Row(BASE, BASE, _millions(count), perplexities, perplexities, [math.nan] * len(runs), [])
+
+
+def _baseline_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
+    results = [run.baselines[name] for run in runs]
+    perplexities = [result.perplexity for result in results]
+    return Row(
+        name=name,
+        paper_name=results[0].kind.upper(),
+        parameters=_millions(count) if results[0].kind == "balm" else f"LM+{_millions(count)}",
+        lower=perplexities,
+        upper=perplexities,
+        std_errors=[result.std_error for result in results],
+        gains=[_baseline_gains(run, name) for run in runs],
+    )
+
+
+def _baseline_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
+    table = parquet.read_table(run.folder / "baselines" / TOKENS_FILE)
+    own, base = (from_column(table.column(token_column(model))) for model in (name, BASE_TOKENS))  # (N, C)
+    return (own - base).mean(1)
+
+
+def _joint_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
+    results = [run.energies[name] for run in runs]
+    estimates = [result.perplexity for result in results]
+    return Row(
+        name=f"joint {name}",
+        paper_name=_paper_name(results[0]),
+        parameters=f"LM+{_millions(count)}",
+        lower=[estimate.lower for estimate in estimates],
+        upper=[estimate.upper for estimate in estimates],
+        std_errors=[estimate.std_error for estimate in estimates],
+        gains=[joint_gains(run, name) for run in runs],
+        ess=float(np.mean([estimate.ess for estimate in estimates])),
+        pareto_k=float(np.mean([estimate.pareto_k for estimate in estimates])),
+    )
+
+
+def joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
+    """-(E + log Z) / C with the upper bound of log Z."""
+    result = run.energies[name]
+    log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()
+    return -(result.human_energies + log_z) / run.recipe.windows.continuation
+
+
+def _paper_name(result: EnergyResult) -> str:
+    """The paper's row of an energy; "" for kinds that the paper has not."""
+    if result.kind == "encoder":
+        return "joint BiT-Large*" if "large" in result.name else "joint BiT-Base*"
+    if result.kind == "bit":
+        return "joint BiT-Med" if "med" in result.name else "joint BiT-Base"
+    return "joint UniT" if result.kind == "unit" else ""
+
+
+def conclude(evidence: Sequence[Evidence], layers: int = 12) -> Conclusion:
+    """Our rows beside that half of the paper's table, and its findings."""
+    rows = _rows(evidence)
+    return Conclusion(
+        tables=(_our_table(rows, layers), _paper_table()),
+        panels=(_panel(rows),),
+        findings=tuple(_findings(rows)),
+    )
+
+
+def _findings(rows: Sequence[Row]) -> Iterator[Finding]:
+    """Those whose models are in the recipe; of several rows of a kind the first one counts."""
+    gains = {row.paper_name: row.gains for row in reversed(rows)}
+    ralm, balm, unit = (gains.get(name) for name in ("RALM", "BALM", "joint UniT"))
+    bit = gains.get("joint BiT-Base") or gains.get("joint BiT-Med")
+    for found, name in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
+        if found is not None:
+            yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(found))
+    if unit is not None and bit is not None:
+        sentence = "Joint BiT has a lower perplexity than joint UniT."
+        yield above(sentence, f"gain of BiT - gain of UniT, {NATS}", _difference(bit, unit))
+    if unit is not None and ralm is not None:
+        sentence = "Joint UniT has a lower perplexity than RALM."
+        yield above(sentence, f"gain of UniT - gain of RALM, {NATS}", _difference(unit, ralm))
+    if unit is not None and balm is not None:
+        sentence = f"BALM performs similarly to joint UniT (within {SIMILAR} {NATS})."
+        yield similar(sentence, f"gain of UniT - gain of BALM, {NATS}", _difference(unit, balm), SIMILAR)
+
+
+def _difference(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Estimate:
+    """Of two models' gains, paired by window."""
+    return mean([a - b for a, b in zip(one, other, strict=True)])
+
+
+def _our_table(rows: Sequence[Row], layers: int) -> Table:
+    columns = (
+        "model",
+        "parameters",
+        "optimistic",
+        "pessimistic",
+        "std. error",
+        "gain (%)",
+        f"gain ({NATS})",
+        "low",
+        "high",
+        "ESS",
+        "k-hat",
+        "paper's row",
+        "its parameters",
+        "paper, CC-News test",
+        "its gain (%)",
+        "paper, Book Corpus test",
+        "its gain there (%)",
+    )
+    base = float(np.mean(rows[0].upper))
+    return Table("perplexity", columns, [_our_cells(row, base) + _paper_cells(row, layers) for row in rows])
+
+
+def _our_cells(row: Row, base: float) -> tuple[Cell, ...]:
+    lower, upper = float(np.mean(row.lower)), float(np.mean(row.upper))
+    gains: tuple[Cell, ...] = (None,) * 4
+    if row.gains:
+        gain = mean(row.gains)
+        gains = (100 * (1 - upper / base), gain.value, gain.low, gain.high)
+    return (row.name, row.parameters, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
+
+
+def _std_error(row: Row) -> float:
+    """Of the pessimistic perplexity: over the seeds, or over the windows where there is one seed."""
+    count = len(row.upper)
+    return row.std_errors[0] if count == 1 else float(np.std(row.upper, ddof=1) / np.sqrt(count))
+
+
+def _paper_cells(row: Row, layers: int) -> tuple[Cell, ...]:
+    """The paper's row and, on either corpus, its test perplexity and what that is below the paper's base LM."""
+    numbers = PAPER[layers].get(row.paper_name)
+    if numbers is None:
+        return ("", "", "", None, "", None)
+    cells: list[Cell] = [row.paper_name, numbers[0]]
+    for column in TEST_COLUMNS:
+        base, shown = PAPER[layers][BASE][column], numbers[column]
+        gain = 100 * (1 - _pessimistic(shown) / _pessimistic(base)) if shown and row.name != BASE else None
+        cells += [shown, gain]
+    return tuple(cells)
+
+
+def _pessimistic(shown: str) -> float:
+    return float(shown.split("-")[-1])
+
+
+def _paper_table() -> Table:
+    columns = (
+        "model",
+        "layers of the LM",
+        "parameters",
+        "CC-News validation",
+        "CC-News test",
+        "Book Corpus validation",
+        "Book Corpus test",
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (name, layers, *numbers) for layers, models in PAPER.items() for name, numbers in models.items()
+    ]
+    return Table("the paper's Table 1", columns, rows)
+
+
+def _panel(rows: Sequence[Row]) -> Panel:
+    middle = [float(np.mean(row.upper)) for row in rows]
+    errors = [0.0 if np.isnan(_std_error(row)) else _std_error(row) for row in rows]
+    return Panel(
+        xlabel="",
+        ylabel="perplexity (pessimistic, ± a standard error)",
+        series=(
+            Series(
+                "",
+                range(len(rows)),
+                middle,
+                [value - error for value, error in zip(middle, errors, strict=True)],
+                [value + error for value, error in zip(middle, errors, strict=True)],
+                style="points",
+            ),
+        ),
+        categories=tuple(row.name for row in rows),
+        reference=middle[0],
+    )
+
+
+STUDY = Study(
+    name="table-1",
+    title="Perplexity of base LM, RALM, BALM and joint models",
+    part="Table 1 and Section 4.2",
+    method=(
+        "Perplexity of people's held-out continuations; the joint models' between the bounds of Eq. 4, the others' "
+        "exact. Gains are over the base LM, paired by window, and those of joint models from the pessimistic bound. "
+        "The standard error is of the pessimistic perplexity, over seeds where there are several. The paper's gains "
+        "are those of its own base LM, so that they can be compared with ours, which its perplexities cannot: "
+        "corpus, tokens and sizes differ at cpu size."
+    ),
+    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers", "bit-base")},
+    conclude=conclude,
+)

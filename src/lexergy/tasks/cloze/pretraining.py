@@ -1,0 +1,267 @@
+"""Pre-train cloze models on packed text: Electric, ELECTRA, the two-tower model, the masked LM, on the same tokens."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from lexergy.core.cloze_nce import num_noise_positions
+from lexergy.data.corpora import Document, load_corpus
+from lexergy.data.librispeech import librispeech_nbest
+from lexergy.data.nbest import load_nbest
+from lexergy.data.overlap import without_overlap, word_ngrams
+from lexergy.data.splits import Splits, split_documents
+from lexergy.errors import LexergyError
+from lexergy.files import atomic_path
+from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
+from lexergy.models.cloze.bodies import BodyShape
+from lexergy.models.cloze.pair import NoisePair
+from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
+from lexergy.models.energies.backbones import encoder_backbone, load_tokenizer
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.scoring.frequencies import log_frequencies, save_frequencies
+from lexergy.recipes.cloze import ClozeModelRecipe, PretrainRecipe
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.processes import is_main_process
+from lexergy.runs.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.tasks.residual.base_models import seeded, training_facts
+from lexergy.tasks.residual.run import announce, say_nothing
+from lexergy.training.checkpoints import trainable_parameters
+from lexergy.training.loop import train
+from lexergy.training.objectives.cloze import NoiseDetection
+from lexergy.training.objectives.contrastive import Objective
+from lexergy.training.objectives.language import MaskedLanguageModelling, TwoTowerModelling
+
+LIBRISPEECH = "librispeech-nbest"
+DOCUMENTS_AT_ONCE = 10_000
+TOKENS_FILE = "tokens.safetensors"
+NOISE_FOLDER = "noise"
+ENDS = 2  # tokens of context around a block
+
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """The folder of each model, which `save_pretrained` wrote, and how its training went."""
+
+    folder: Path
+    tokens: dict[str, int]
+    models: dict[str, Stage]
+
+
+def pretrain(recipe: PretrainRecipe, folder: str | Path, *, progress: bool = True) -> PretrainResult:
+    """Bring the models in `folder` up to date with the recipe; a killed training goes on where it was."""
+    folder = Path(folder)
+    progress = progress and is_main_process()
+    with locked(folder):
+        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
+        run = _Pretraining(recipe, folder, progress)
+        tokenizer = runner.run("tokenizer", run.text_settings(), [], lambda place, seed: run.tokenizer_into(place))
+        tokens = runner.run("tokens", {}, [tokenizer], lambda place, seed: run.tokens_into(place))
+        models: dict[str, Stage] = {}
+        for name, model in recipe.models.items():
+            inputs = [tokens] if model.noise is None else [tokens, models[model.noise.model]]
+            models[name] = _model_stage(runner, run, name, inputs)
+    return PretrainResult(folder, tokens.facts["tokens"], models)
+
+
+def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, inputs: list[Stage]) -> Stage:
+    model = run.recipe.models[name]
+    settings = {
+        "model": model.model_dump(mode="json"),
+        "block_length": run.recipe.block_length,
+        "validation_blocks": run.recipe.validation_blocks,
+    }
+    return runner.run(
+        name, settings, inputs, lambda place, seed: run.model_into(place, name, model, seed), together=True
+    )
+
+
+@dataclass(frozen=True)
+class _Pretraining:
+    recipe: PretrainRecipe
+    folder: Path
+    progress: bool
+
+    def text_settings(self) -> Facts:
+        corpus = self.recipe.corpus
+        return {
+            "corpus": corpus.model_dump(mode="json"),
+            "content": [fingerprint(source) for source in corpus.sources],
+            "apart_from": None if corpus.apart_from is None else fingerprint(corpus.apart_from),
+            "tokenizer": self.recipe.tokenizer.model_dump(mode="json"),
+        }
+
+    @cached_property
+    def _text(self) -> tuple[Splits, int]:
+        """The documents, split, and how many lines were left out for their overlap with the test text."""
+        corpus = self.recipe.corpus
+        documents: list[Document] = []
+        for source in corpus.sources:
+            loaded = load_corpus(source, text_field=corpus.text_field)
+            documents += [replace(document, id=f"{source} {document.id}") for document in loaded]
+        removed = 0
+        if corpus.apart_from is not None:
+            documents, removed = without_overlap(documents, word_ngrams(_references(corpus.apart_from)))
+        seed = stage_seed(self.recipe.seed, "split")
+        return split_documents(documents, validation=corpus.validation, test=corpus.test, seed=seed), removed
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.folder / "tokenizer" / "bpe")
+
+    @cached_property
+    def tokens(self) -> dict[str, Tensor]:
+        return load_file(self.folder / "tokens" / TOKENS_FILE)
+
+    @cached_property
+    def frequencies(self) -> Tensor:  # (V,), in log space
+        return log_frequencies(self.tokens["train"], len(self.tokenizer))
+
+    def tokenizer_into(self, folder: Path) -> Facts:
+        splits, removed = self._text
+        settings = self.recipe.tokenizer
+        texts = (document.text for document in splits.train)
+        trained = train_tokenizer(texts, settings.vocab_size, folder / "bpe", spoken=settings.spoken)
+        return {"vocab_size": len(trained), "documents": len(splits.train), "overlapping_lines_removed": removed}
+
+    def tokens_into(self, folder: Path) -> Facts:
+        """Each split's documents one after the other, end-of-text after each, as one stream (T,)."""
+        splits, _ = self._text
+        streams = {name: self._stream(getattr(splits, name)) for name in ("train", "validation", "test")}
+        with atomic_path(folder / TOKENS_FILE) as partial:
+            save_file(streams, partial)
+        return {"tokens": {name: len(stream) for name, stream in streams.items()}}
+
+    def _stream(self, documents: list[Document]) -> Tensor:
+        parts = [np.array([self.tokenizer.eos_token_id], dtype=np.int32)]
+        for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
+            texts = [document.text for document in documents[start : start + DOCUMENTS_AT_ONCE]]
+            encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
+            parts += [np.array([*ids, self.tokenizer.eos_token_id], dtype=np.int32) for ids in encoded["input_ids"]]
+        return torch.from_numpy(np.concatenate(parts))
+
+    def model_into(self, folder: Path, name: str, recipe: ClozeModelRecipe, seed: int) -> Facts:
+        model = self._build(recipe, seed)
+        objective = self._objective(recipe)
+        config = seeded(recipe.training, seed)
+        result = train(model, objective, config, folder, progress=self.progress, label=name)
+        saved = model.model if isinstance(model, NoisePair) else model
+        assert isinstance(saved, PreTrainedModel)
+        if is_main_process():
+            saved.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            save_frequencies(folder, self.frequencies)
+            if isinstance(model, NoisePair):
+                model.noise.save_pretrained(folder / NOISE_FOLDER)
+        return {
+            "kind": recipe.kind,
+            "parameters": saved.num_parameters(),
+            "trained_parameters": sum(value.numel() for value in trainable_parameters(model).values()),
+            "tokens_seen": result.steps * config.examples_per_step * self.recipe.block_length,
+            **training_facts(result),
+        }
+
+    def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
+        shape = recipe.shape(len(self.tokenizer), self.recipe.block_length + ENDS)
+        start_law = self.frequencies if recipe.start == "unigram" else None
+        if recipe.kind == "two-tower":
+            return TwoTowerModel.from_shape(shape, seed, start_law=start_law)
+        if recipe.kind == "masked-lm":
+            return build_masked_lm(
+                shape.vocab_size,
+                shape.hidden_size,
+                shape.num_layers,
+                shape.num_heads,
+                shape.max_length,
+                seed,
+                shape.dropout,
+                mask_token=self.tokenizer.mask_token_id,
+                feed_forward_size=shape.feed_forward_size,
+            )
+        energies = self._energies(recipe, shape, seed, start_law)
+        if recipe.noise is not None:
+            towers = TwoTowerModel.from_pretrained(self.folder / recipe.noise.model)
+            return NoisePair(energies, towers, finished=True)
+        noise_kind = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
+        noise = noise_kind.from_shape(
+            shape.scaled(recipe.noise_scale),
+            stage_seed(seed, "noise"),
+            embedding_size=shape.hidden_size,
+            start_law=start_law,
+        )
+        return NoisePair(energies, noise)
+
+    def _energies(
+        self, recipe: ClozeModelRecipe, shape: BodyShape, seed: int, start_law: Tensor | None
+    ) -> ElectricModel:
+        """Electric, or ELECTRA's classifier: from a pretrained encoder, or untrained."""
+        is_electric = recipe.kind == "electric"
+        share = num_noise_positions(self.recipe.block_length) / self.recipe.block_length
+        head: dict[str, Any] = {
+            "noise_share": None if is_electric else share,
+            "neighbours": recipe.neighbours,
+            "residual": recipe.residual,
+            "start_law": start_law if is_electric and not recipe.residual else None,
+        }
+        if recipe.encoder is None:
+            return ElectricModel.from_shape(shape, seed, **head)
+        backbone = encoder_backbone(recipe.encoder)
+        assert backbone.tokenizer is not None
+        _check_fits(recipe, backbone.model)
+        vectors = transferred_vectors(token_vectors(backbone.model).detach(), backbone.tokenizer, self.tokenizer)
+        return ElectricModel.from_encoder(backbone.model, vectors, recipe.num_layers, seed, **head)
+
+    def _objective(self, recipe: ClozeModelRecipe) -> Objective:
+        train_tokens, validation = self.tokens["train"], self.tokens["validation"]
+        blocks = self.recipe.validation_blocks
+        if recipe.kind == "two-tower":
+            return TwoTowerModelling(train_tokens, validation, self.recipe.block_length, validation_blocks=blocks)
+        mask_token = self.tokenizer.mask_token_id
+        if recipe.kind == "masked-lm":
+            return MaskedLanguageModelling(
+                train_tokens,
+                validation,
+                self.recipe.block_length + ENDS,
+                mask_token=mask_token,
+                vocab_size=len(self.tokenizer),
+                validation_blocks=blocks,
+            )
+        return NoiseDetection(
+            train_tokens,
+            validation,
+            self.recipe.block_length,
+            classifier="electric" if recipe.kind == "electric" else "electra",
+            residual=recipe.residual,
+            mask_token=mask_token if recipe.kind == "electra" else None,
+            frequencies=self.frequencies,
+            rising_steps=0 if recipe.noise is None else recipe.noise.rising_steps,
+            validation_blocks=blocks,
+        )
+
+
+def _check_fits(recipe: ClozeModelRecipe, encoder: PreTrainedModel) -> None:
+    """The recipe's width is the encoder's; so are its heads, where no noise is built that would have them."""
+    checked = {"hidden_size": encoder.config.hidden_size}
+    if recipe.noise is not None:
+        checked["num_heads"] = encoder.config.num_attention_heads
+    for key, expected in checked.items():
+        if getattr(recipe, key) != expected:
+            raise LexergyError(
+                f"`{key}` is {getattr(recipe, key)} and that of the encoder '{recipe.encoder}' {expected}; "
+                "expected the same."
+            )
+
+
+def _references(source: str) -> list[str]:
+    paths = librispeech_nbest().values() if source == LIBRISPEECH else [Path(source)]
+    utterances = [utterance for path in paths for utterance in load_nbest(path)]
+    return [utterance.reference for utterance in utterances if utterance.reference is not None]

@@ -1,0 +1,264 @@
+"""Fine-tune an encoder on labelled texts or questions, with several seeds, and say what it is worth."""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from lexergy.data.labelled import LabelledText, Question
+from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json, hash_of
+from lexergy.models.energies.backbones import encoder_backbone
+from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, Pooling, Task, longest_row
+from lexergy.models.finetuned.rows import RowWriter
+from lexergy.recipes.training import TrainingConfig
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.processes import is_main_process
+from lexergy.runs.stages import Stage, StageRunner, locked
+from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
+from lexergy.tasks.residual.base_models import training_facts
+from lexergy.tasks.residual.run import announce, say_nothing
+from lexergy.training.loop import train
+from lexergy.training.objectives.finetuning import Finetuning, LabelledRows, layer_rate_factors
+
+REPORT_FILE = "report.json"
+MAIN_METRIC: dict[Task, str] = {"classification": "accuracy", "regression": "spearman", "span": "exact_match"}
+
+Example = TypeVar("Example", LabelledText, Question)
+Examples = Sequence[LabelledText] | Sequence[Question]
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """How to fine-tune; the defaults are those of Table 3, Clark et al. 2020, of models of BERT-Base's size."""
+
+    encoder: str
+    task: Task
+    epochs: float = 3.0
+    learning_rate: float = 1e-4
+    layer_decay: float = 0.8
+    warmup: float = 0.1  # share of the steps
+    batch_size: int = 32
+    max_length: int | None = None  # None: as much as the encoder reads
+    stride: int = 128
+    max_answer_tokens: int = 30
+    pooling: Pooling = "mean"
+    num_seeds: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class FinetuneData:
+    """Examples to learn from, to choose the best weights and seed on, and to judge on."""
+
+    train: Examples
+    validation: Examples
+    test: Examples | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A metric over seeds."""
+
+    median: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True)
+class FinetuneReport:
+    """What the seeds gave; `best` is the folder of the seed that is best on the validation examples."""
+
+    folder: str
+    encoder: str
+    task: Task
+    examples: dict[str, int]
+    judged_on: str
+    metrics: dict[str, Summary]
+    seeds: list[dict[str, float]]
+    best: str
+    seconds: float
+
+
+def finetune(
+    data: FinetuneData, settings: FinetuneSettings, folder: str | Path, *, progress: bool = True
+) -> FinetuneReport:
+    """Train `num_seeds` models, each a stage that is never redone, and report the medians of their metrics."""
+    folder = Path(folder)
+    progress = progress and is_main_process()
+    work = _Finetuning(data, settings, progress)
+    config = {**asdict(settings), "encoder_content": fingerprint(settings.encoder), "data": work.data_hash}
+    del config["num_seeds"], config["seed"]
+    with locked(folder):
+        runner = StageRunner(folder, settings.seed, announce if progress else say_nothing)
+        stages = [
+            runner.run(f"seed-{number}", config, [], work.seed_into, together=True)
+            for number in range(settings.num_seeds)
+        ]
+        report = _report(data, settings, folder, stages)
+        atomic_write_json(folder / REPORT_FILE, asdict(report))
+    return report
+
+
+def load_finetuned(folder: str | Path) -> Finetuned:
+    """The best model of a folder that `finetune` wrote, or the model of a folder of one seed."""
+    report = Path(folder) / REPORT_FILE
+    if report.is_file():
+        folder = Path(folder) / json.loads(report.read_text(encoding="utf-8"))["best"]
+    return Finetuned.from_pretrained(folder)
+
+
+def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
+    """The examples without a share of their texts, and that share; equal texts, or contexts, stay together."""
+    groups = sorted({_group(example) for example in examples}, key=lambda group: hash_of([seed, group]))
+    if len(groups) < 2:
+        raise LexergyError("there is only one different text to learn from; expected at least two, to hold one out.")
+    held = set(groups[: max(1, round(share * len(groups)))])
+    return (
+        [example for example in examples if _group(example) not in held],
+        [example for example in examples if _group(example) in held],
+    )
+
+
+def _group(example: LabelledText | Question) -> str:
+    return example.text if isinstance(example, LabelledText) else example.context
+
+
+def judge(finetuned: Finetuned, examples: Any) -> dict[str, float]:
+    """The metrics of a model's task on labelled examples."""
+    if finetuned.task == "span":
+        answers = finetuned.answer([(example.question, example.context) for example in examples])
+        true = [[span.text for span in example.answers] for example in examples]
+        return answer_metrics([answer.text for answer in answers], true)
+    texts = [(example.text, example.pair) for example in examples]
+    if finetuned.task == "regression":
+        return number_metrics(finetuned.estimate(texts), [example.number for example in examples])
+    return label_metrics([found.label for found in finetuned.classify(texts)], [example.label for example in examples])
+
+
+@dataclass(frozen=True)
+class _Finetuning:
+    data: FinetuneData
+    settings: FinetuneSettings
+    progress: bool
+
+    @cached_property
+    def data_hash(self) -> str:
+        return hash_of([[asdict(example) for example in part] for part in self._parts.values()])
+
+    @cached_property
+    def _parts(self) -> Mapping[str, Any]:
+        parts = {"train": self.data.train, "validation": self.data.validation, "test": self.data.test}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @cached_property
+    def _task_config(self) -> Facts:
+        """What the model must know of the training labels; those of all parts are checked."""
+        if self.settings.task == "span":
+            return {"has_null": any(not question.answers for question in self._parts["train"])}
+        if self.settings.task == "regression":
+            numbers = {name: [example.number for example in part] for name, part in self._parts.items()}
+            scale = statistics.pstdev(numbers["train"])
+            if scale == 0:
+                raise LexergyError("all training labels are the same number; expected numbers that differ.")
+            return {"mean": statistics.mean(numbers["train"]), "scale": scale}
+        names = sorted({example.label for example in self._parts["train"]})
+        if len(names) < 2:
+            raise LexergyError(f"all training labels are {names[0]!r}; expected at least two different labels.")
+        for example in (example for part in self._parts.values() for example in part):
+            if example.label not in names:
+                raise LexergyError(
+                    f"{example.place}: the label {example.label!r} is not among those of the training examples: "
+                    f"{', '.join(names[:10])}."
+                )
+        return {"label_names": names}
+
+    def seed_into(self, folder: Path, seed: int) -> Facts:
+        finetuned = self._start(seed)
+        model, settings = finetuned.model, self.settings
+        rows = {name: self._rows(name, finetuned.writer) for name in ("train", "validation")}
+        objective = Finetuning(rows["train"], rows["validation"], finetuned.writer)
+        batch_size = min(settings.batch_size, objective.num_examples)
+        epoch = -(-objective.num_examples // batch_size)
+        steps = max(1, round(settings.epochs * epoch))
+        config = TrainingConfig(
+            learning_rate=settings.learning_rate,
+            max_steps=steps,
+            batch_size=batch_size,
+            warmup_steps=min(round(settings.warmup * steps), steps),
+            schedule="linear",
+            adam_epsilon=1e-6,
+            evaluate_every=epoch,
+            checkpoint_every=epoch,
+            seed=seed,
+        )
+        factors = layer_rate_factors(model, settings.layer_decay)
+        result = train(
+            model, objective, config, folder, progress=self.progress, label=settings.task, rate_factors=factors
+        )
+        if is_main_process():
+            finetuned.save(folder)
+        metrics = {name: judge(finetuned, part) for name, part in self._parts.items() if name != "train"}
+        return {"metrics": metrics, **training_facts(result)}
+
+    def _start(self, seed: int) -> Finetuned:
+        settings = self.settings
+        backbone = encoder_backbone(settings.encoder)
+        assert backbone.tokenizer is not None
+        config = FinetunedConfig(
+            task=settings.task,
+            pooling=settings.pooling,
+            max_length=longest_row(backbone, settings.max_length),
+            stride=settings.stride,
+            max_answer_tokens=settings.max_answer_tokens,
+            **self._task_config,
+        )
+        return Finetuned(FinetunedEncoder.from_backbone(backbone, config, seed), backbone.tokenizer)
+
+    def _rows(self, part: str, writer: RowWriter) -> LabelledRows:
+        examples = self._parts[part]
+        if self.settings.task == "span":
+            return span_rows(examples, writer)
+        rows = [writer.row(example.text, example.pair) for example in examples]
+        if self.settings.task == "regression":
+            return LabelledRows(rows, torch.tensor([example.number for example in examples]))
+        names = self._task_config["label_names"]
+        return LabelledRows(rows, torch.tensor([names.index(example.label) for example in examples]))
+
+
+def span_rows(questions: Sequence[Question], writer: RowWriter) -> LabelledRows:
+    """All windows of all questions; the target of one that does not hold the whole first answer is (0, 0)."""
+    rows, targets = [], []
+    for question in questions:
+        for row in writer.windows(question.question, question.context):
+            first = question.answers[0] if question.answers else None
+            place = None if first is None else row.token_span(first.start, first.start + len(first.text))
+            rows.append(row)
+            targets.append(place or (0, 0))
+    return LabelledRows(rows, torch.tensor(targets))
+
+
+def _report(data: FinetuneData, settings: FinetuneSettings, folder: Path, stages: list[Stage]) -> FinetuneReport:
+    judged_on = "validation" if data.test is None else "test"
+    seeds = [stage.facts["metrics"][judged_on] for stage in stages]
+    main = MAIN_METRIC[settings.task]
+    best = max(stages, key=lambda stage: stage.facts["metrics"]["validation"][main])
+    values = {name: [each[name] for each in seeds] for name in seeds[0]}
+    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    return FinetuneReport(
+        folder=str(folder),
+        encoder=settings.encoder,
+        task=settings.task,
+        examples={name: len(part) for name, part in parts.items() if part is not None},
+        judged_on=judged_on,
+        metrics={name: Summary(statistics.median(each), min(each), max(each)) for name, each in values.items()},
+        seeds=seeds,
+        best=best.name,
+        seconds=sum(stage.seconds for stage in stages),
+    )

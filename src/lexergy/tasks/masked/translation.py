@@ -1,0 +1,229 @@
+"""A conditional masked LM trained on sentence pairs, for the studies that sample translations from it.
+
+runs/reproduce/translation-cpu-seed0/
+    pairs/      tokenizer, tokens of the training and validation pairs, the test pairs as text
+    model/      weights and tokenizer
+    walks/      one stage per sampler: what its chains did to each test sentence
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import torch
+from pydantic import Field
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from lexergy.data.translations import Pair, load_pairs, split_pairs
+from lexergy.errors import LexergyError
+from lexergy.files import atomic_path, atomic_write_json
+from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
+from lexergy.models.architectures.scratch import PLAIN_RATIO
+from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.masked.conditional import ConditionalMaskedLM
+from lexergy.recipes.loader import load_as
+from lexergy.recipes.residual import ShapeRecipe
+from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.training import TrainingConfig
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.tasks.masked.mcmc import Sampling
+from lexergy.tasks.masked.translation_walks import Walk, mask_predict_translations, read_walk, walk_translations
+from lexergy.tasks.residual.base_models import seeded, training_facts
+from lexergy.tasks.residual.run import announce, say_nothing
+from lexergy.training.loop import train
+from lexergy.training.objectives.translation import ConditionalMasking, TokenPairs
+
+TOKENIZER, TOKENS, TEST, TABLE = "bpe", "tokens.safetensors", "test.json", "table.parquet"
+WALKS = "walks"
+
+
+class PairsRecipe(Section):
+    """A file of sentence pairs, tab-separated; sentences of more than `max_tokens` tokens are left out."""
+
+    path: str
+    source_column: Annotated[int, Field(ge=0)] = 0
+    target_column: Annotated[int, Field(ge=0)] = 1
+    vocab_size: PositiveInt
+    max_tokens: PositiveInt
+    validation: Fraction
+    test: Fraction
+
+
+class TranslatorRecipe(ShapeRecipe):
+    """The size of encoder and decoder (`num_layers` each), and how they are trained."""
+
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    training: TrainingConfig
+
+
+class TranslationRecipe(Section):
+    """Everything that decides the model."""
+
+    name: str
+    seed: Annotated[int, Field(ge=0)] = 0
+    pairs: PairsRecipe
+    model: TranslatorRecipe
+
+
+def load_translation_recipe(path_or_name: str | Path) -> TranslationRecipe:
+    """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
+    return load_as(TranslationRecipe, path_or_name)
+
+
+class TranslationLaboratory:
+    """Makes what studies ask for, and remembers it; opened by `open_translation`."""
+
+    def __init__(self, recipe: TranslationRecipe, folder: Path, progress: bool) -> None:
+        self.recipe = recipe
+        self.progress = progress
+        self.runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
+
+    @property
+    def making_seconds(self) -> float:
+        """How long the model took when it was made."""
+        return sum(stage.seconds for name, stage in self.runner.stages.items() if not name.startswith(WALKS))
+
+    @property
+    def measuring_seconds(self) -> float:
+        return sum(stage.seconds for name, stage in self.runner.stages.items() if name.startswith(WALKS))
+
+    @cached_property
+    def lm(self) -> ConditionalMaskedLM:
+        """The trained model; samplers share the energies that it was asked for."""
+        lm = ConditionalMaskedLM.from_pretrained(self.model_stage.folder)
+        lm.remember_energies()
+        return lm
+
+    @cached_property
+    def test_pairs(self) -> list[Pair]:
+        """Held-out pairs in a random order, no source twice."""
+        content = (self.pairs_stage.folder / TEST).read_text(encoding="utf-8")
+        return [Pair(*pair) for pair in json.loads(content)]
+
+    def walk(self, name: str, sampling: Sampling, sentences: int) -> Walk:
+        """What the chains of a sampler did to the first test sentences; all samplers meet the same random numbers."""
+        shared = replace(sampling, seed=stage_seed(self.recipe.seed, WALKS))
+
+        def table() -> pa.Table:
+            return walk_translations(self.lm, self.test_pairs[:sentences], shared, progress=self.progress)
+
+        return read_walk(self._measured(name, asdict(shared) | {"sentences": sentences}, table))
+
+    def mask_predicted(self, iterations: int) -> Walk:
+        """Mask-Predict's translations of all test sentences; one iteration is the chains' greedy start."""
+        return read_walk(
+            self._measured(
+                f"mask-predict-{iterations}",
+                {"iterations": iterations},
+                lambda: mask_predict_translations(self.lm, self.test_pairs, iterations),
+            )
+        )
+
+    def _measured(self, name: str, config: dict[str, Any], table: Callable[[], pa.Table]) -> pa.Table:
+        def build(folder: Path, seed: int) -> dict[str, Any]:
+            with atomic_path(folder / TABLE) as partial:
+                parquet.write_table(table(), partial)
+            return {}
+
+        stage = self.runner.run(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)
+        return parquet.read_table(stage.folder / TABLE)
+
+    @cached_property
+    def pairs_stage(self) -> Stage:
+        recipe = self.recipe.pairs
+        config = recipe.model_dump(mode="json") | {"content": fingerprint(recipe.path)}
+        return self.runner.run("pairs", config, [], self._build_pairs)
+
+    @cached_property
+    def model_stage(self) -> Stage:
+        config = self.recipe.model.model_dump(mode="json")
+        return self.runner.run("model", config, [self.pairs_stage], self._build_model, together=True)
+
+    def _build_pairs(self, folder: Path, seed: int) -> dict[str, Any]:
+        recipe = self.recipe.pairs
+        pairs = load_pairs(recipe.path, source_column=recipe.source_column, target_column=recipe.target_column)
+        splits = split_pairs(pairs, validation=recipe.validation, test=recipe.test, seed=seed)
+        tokenizer = train_tokenizer(
+            (text for pair in splits.train for text in pair), recipe.vocab_size, folder / TOKENIZER
+        )
+        short = [short_pairs(part, tokenizer, recipe.max_tokens) for part in splits]
+        if not all(short):
+            raise LexergyError(
+                f"`max_tokens` is {recipe.max_tokens} and leaves no pairs of {recipe.path} to train on or to test; "
+                "raise it."
+            )
+        tokens = {
+            f"{name}.{side}": padded_tokens(texts, tokenizer)
+            for name, part in zip(("train", "validation"), short[:2], strict=True)
+            for side, texts in zip(("source", "target"), zip(*part, strict=True), strict=True)
+        }
+        with atomic_path(folder / TOKENS) as partial:
+            save_file(tokens, partial)
+        test = list({pair.source: pair for pair in short[2]}.values())
+        order = torch.randperm(len(test), generator=torch.Generator().manual_seed(seed)).tolist()
+        atomic_write_json(folder / TEST, [list(test[place]) for place in order])
+        counts = {"train": len(short[0]), "validation": len(short[1]), "test": len(test)}
+        return {"vocab_size": len(tokenizer), "pairs": counts}
+
+    def _build_model(self, folder: Path, seed: int) -> dict[str, Any]:
+        recipe = self.recipe.model
+        tokenizer = load_tokenizer(self.pairs_stage.folder / TOKENIZER)
+        model = ConditionalTransformer.from_config(
+            ConditionalTransformerConfig(
+                vocab_size=len(tokenizer),
+                hidden_size=recipe.hidden_size,
+                num_layers=recipe.num_layers,
+                num_heads=recipe.num_heads,
+                feed_forward_size=recipe.feed_forward_size or PLAIN_RATIO * recipe.hidden_size,
+                max_tokens=self.recipe.pairs.max_tokens,
+                dropout=recipe.dropout,
+                pad_token_id=tokenizer.pad_token_id,
+            ),
+            seed=stage_seed(seed, "weights"),
+        )
+        tokens = load_file(self.pairs_stage.folder / TOKENS)
+        train_pairs, validation = (
+            TokenPairs(tokens[f"{name}.source"], tokens[f"{name}.target"]) for name in ("train", "validation")
+        )
+        objective = ConditionalMasking(
+            train_pairs, validation, mask_token=tokenizer.mask_token_id, pad_token=tokenizer.pad_token_id
+        )
+        result = train(
+            model, objective, seeded(recipe.training, seed), folder, progress=self.progress, label="translator"
+        )
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return {"parameters": model.num_parameters(), **training_facts(result)}
+
+
+@contextmanager
+def open_translation(recipe: TranslationRecipe, folder: Path, *, progress: bool) -> Iterator[TranslationLaboratory]:
+    """The laboratory in its folder, locked meanwhile."""
+    with locked(folder):
+        yield TranslationLaboratory(recipe, folder, progress)
+
+
+def short_pairs(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int) -> list[Pair]:
+    """The pairs whose sides both have 1 to `max_tokens` tokens."""
+    sources, targets = (tokenizer(list(side))["input_ids"] for side in zip(*pairs, strict=True))
+    return [
+        pair
+        for pair, source, target in zip(pairs, sources, targets, strict=True)
+        if min(len(source), len(target)) > 0 and max(len(source), len(target)) <= max_tokens
+    ]
+
+
+def padded_tokens(texts: Sequence[str], tokenizer: Any) -> Tensor:  # -> (N, L)
+    """Texts as rows of one length."""
+    rows = tokenizer(list(texts))["input_ids"]
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[tokenizer.pad_token_id] * (longest - len(row))] for row in rows])

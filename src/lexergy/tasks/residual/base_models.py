@@ -1,0 +1,214 @@
+"""The stages that bring text and base models: tokenizer, windows, LM, masked LM."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from lexergy.data.windows import Windows, make_windows
+from lexergy.errors import LexergyError
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.architectures.lora import Lora, add_lora, merge_lora
+from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.recipes.residual import MaskedLMRecipe, TrainedLMRecipe
+from lexergy.recipes.training import TrainingConfig
+from lexergy.runs.processes import is_main_process, meet
+from lexergy.runs.stages import stage_seed
+from lexergy.tasks.residual.context import SPLITS, TOKENIZER_FOLDER, RunContext
+from lexergy.training.loop import TrainingResult, train
+from lexergy.training.objectives.language import LanguageModelling, MaskedLanguageModelling
+
+EVALUATION_LOGITS = 2**26  # at once, when an LM with a large vocabulary is evaluated
+Facts = dict[str, Any]
+
+
+def build_tokenizer(context: RunContext, folder: Path) -> Facts:
+    """Train a tokenizer on the training documents."""
+    trained = _trained_lm(context)
+    texts = [document.text for document in context.splits.train]
+    tokenizer = train_tokenizer(texts, trained.vocab_size, folder / TOKENIZER_FOLDER)
+    return {"vocab_size": len(tokenizer)}
+
+
+def build_windows(context: RunContext, folder: Path) -> Facts:
+    """Cut each split's documents into windows; keep at most as many as the recipe says, drawn at random."""
+    facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
+    for split in SPLITS:
+        documents = getattr(context.splits, split)
+        windows = _cut(context, split, documents)
+        limit = getattr(context.recipe.windows, split)
+        if limit is not None and limit < len(windows):
+            windows = windows.sample(limit, stage_seed(context.recipe.split_seed, "windows"))
+        windows.save(folder / f"{split}.parquet")
+        facts["documents"][split] = len(documents)
+        facts["windows"][split] = len(windows)
+        facts["digests"][split] = _digest(windows)
+    return facts
+
+
+def _cut(context: RunContext, split: str, documents: list) -> Windows:
+    recipe = context.recipe.windows
+    try:
+        return make_windows(
+            context.encode(documents),
+            [document.id for document in documents],
+            prefix_length=recipe.prefix,
+            continuation_length=recipe.continuation,
+            stride=recipe.stride,
+        )
+    except LexergyError as error:
+        raise LexergyError(f"{split} documents of {context.recipe.corpus.source}: {error}") from None
+
+
+def _digest(windows: Windows) -> str:
+    """A hash of the windows' tokens: what later stages are built from."""
+    shape = f"{tuple(windows.tokens.shape)} {windows.prefix_length}".encode()
+    return hashlib.sha256(shape + windows.tokens.numpy().tobytes()).hexdigest()[:16]
+
+
+def refer_to_lm(context: RunContext, folder: Path) -> Facts:
+    """Note where the finished LM is found; its weights stay where they are."""
+    lm = _finished_lm(context)
+    lm.save_reference(folder)
+    return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
+
+
+def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the finished LM further on the training documents, and keep it as a model like any other.
+
+    The adapters are merged into the weights, so that sampling costs what it did. Tokens that were forbidden
+    stay so; end-of-text parts documents in training, where the tokenizer has one.
+    """
+    recipe, lm = context.recipe.lm.finetune, _finished_lm(context)
+    assert recipe is not None
+    assert lm.tokenizer is not None
+    if is_main_process():
+        lm.tokenizer.save_pretrained(folder)
+    meet()  # all read the tokenizer
+    streams = token_streams(context)
+    objective = LanguageModelling(
+        streams["train"],
+        streams["validation"],
+        recipe.max_length,
+        validation_blocks=recipe.validation_blocks,
+        evaluation_rows=max(1, EVALUATION_LOGITS // (recipe.max_length * lm.vocab_size)),
+    )
+    body = cast(PreTrainedModel, lm.model.base_model)
+    with initialised_from(seed):
+        add_lora(body, Lora(**recipe.lora.model_dump()))
+    trained = sum(weight.numel() for weight in body.parameters() if weight.requires_grad)
+    config = seeded(recipe.training, seed)
+    result = train(lm.model, objective, config, folder, progress=context.progress, label="lm")
+    merge_lora(body)
+    if is_main_process():
+        lm.model.save_pretrained(folder)
+        lm.source = str(folder.resolve())
+        lm.save_reference(folder)
+    return {
+        "parameters": lm.model.num_parameters(),
+        "trained_parameters": trained,
+        "forbidden_tokens": len(lm.forbidden_tokens),
+        **training_facts(result),
+    }
+
+
+def _finished_lm(context: RunContext) -> CausalLM:
+    """The LM that the recipe names, without the tokens that it forbids."""
+    recipe = context.recipe.lm
+    source = str(recipe.source)
+    if Path(source).expanduser().exists():
+        source = str(Path(source).expanduser().resolve())  # the run may be used from another folder
+    lm = CausalLM.from_pretrained(source)
+    if lm.tokenizer is None:
+        raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
+    return lm if recipe.forbid_special_tokens is False else without_special_tokens(lm)
+
+
+def without_special_tokens(lm: CausalLM) -> CausalLM:
+    """The LM with its tokenizer's control tokens forbidden."""
+    return CausalLM(
+        lm.model,
+        lm.tokenizer,
+        forbidden_tokens=lm.special_tokens,
+        start_token=lm.start_token,
+        source=lm.source,
+        direction=lm.direction,
+    )
+
+
+def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows.
+
+    One that writes right to left is trained on the same text reversed; `RightToLeftLM.from_pretrained` loads it.
+    """
+    recipe = _trained_lm(context)
+    model = build_causal_lm(len(context.tokenizer), **sizes_of(recipe), seed=seed)
+    streams = token_streams(context)
+    if recipe.direction == "right_to_left":
+        streams = {split: tokens.flip(0) for split, tokens in streams.items()}
+    objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
+    result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
+    if is_main_process():
+        model.save_pretrained(folder)
+        context.tokenizer.save_pretrained(folder)
+        lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
+        without_special_tokens(lm).save_reference(folder)
+    return {"parameters": model.num_parameters(), **training_facts(result)}
+
+
+def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+    """Train the masked LM on the same documents and tokens as the LM."""
+    recipe = context.recipe.masked_lm
+    assert recipe is not None
+    vocab_size = len(context.tokenizer)
+    mask_token = context.tokenizer.mask_token_id
+    pad_token = context.tokenizer.pad_token_id
+    model = build_masked_lm(vocab_size, **sizes_of(recipe), seed=seed, mask_token=mask_token, pad_token=pad_token)
+    streams = token_streams(context)
+    objective = MaskedLanguageModelling(
+        streams["train"],
+        streams["validation"],
+        recipe.max_length,
+        mask_token=mask_token,
+        vocab_size=vocab_size,
+    )
+    config = seeded(recipe.training, seed)
+    result = train(model, objective, config, folder, progress=context.progress, label="masked lm")
+    if is_main_process():
+        model.save_pretrained(folder)
+        context.tokenizer.save_pretrained(folder)
+    return {"parameters": model.num_parameters(), **training_facts(result)}
+
+
+def seeded(config: TrainingConfig, seed: int) -> TrainingConfig:
+    """The training with a seed of its own, made of the stage's and of the one that the recipe gives it."""
+    return config.model_copy(update={"seed": stage_seed(seed, f"training {config.seed}")})
+
+
+def training_facts(result: TrainingResult) -> Facts:
+    return {"steps": result.steps, "best_step": result.best_step, "validation": result.validation}
+
+
+def _trained_lm(context: RunContext) -> TrainedLMRecipe:
+    assert context.recipe.lm.train is not None
+    return context.recipe.lm.train
+
+
+def sizes_of(recipe: TrainedLMRecipe | MaskedLMRecipe) -> dict[str, Any]:
+    """The arguments that build a transformer as the recipe asks for, but for vocabulary and seed."""
+    return recipe.model_dump(exclude={"training", "vocab_size", "direction"})
+
+
+def token_streams(context: RunContext) -> dict[str, Tensor]:
+    """The tokens of all documents of a split one after the other, end-of-text after each where there is one: (T,)."""
+    end_of_text = context.tokenizer.eos_token_id
+    end = torch.tensor([] if end_of_text is None else [end_of_text], dtype=torch.long)
+    return {
+        split: torch.cat([part for tokens in context.encode(documents) for part in (tokens, end)])
+        for split, documents in (("train", context.splits.train), ("validation", context.splits.validation))
+    }

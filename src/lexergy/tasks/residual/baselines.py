@@ -1,0 +1,122 @@
+"""The stages of the autoregressive baselines: train RALM and BALM, measure them on the energies' test windows."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from lexergy.core.estimation.perplexity import exact_perplexity
+from lexergy.data.windows import Windows
+from lexergy.files import atomic_path, atomic_write_json
+from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.product_lm import NgramLM, ProductLM, load_lm, num_parameters, save_lm
+from lexergy.models.energies import NgramTables
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, CausalShapeRecipe, RalmRecipe, Recipe
+from lexergy.runs.columns import to_column
+from lexergy.runs.processes import is_main_process
+from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column
+from lexergy.tasks.residual.base_models import seeded, token_streams, training_facts
+from lexergy.tasks.residual.context import RunContext
+from lexergy.training.loop import train
+from lexergy.training.objectives.language import LanguageModelling
+
+SCORING_BYTES = 2**28  # logits held at once
+BASE = "base"
+
+
+def train_baseline(context: RunContext, name: str, folder: Path, seed: int) -> dict[str, Any]:
+    """Train one baseline on the LM's own training text by exact maximum likelihood."""
+    recipe = context.recipe.baselines[name]
+    length = block_length(context.recipe, recipe)
+    model = make_baseline(recipe, context.lm.model, length, seed)
+    streams = token_streams(context)
+    objective = LanguageModelling(streams["train"], streams["validation"], length)
+    result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label=name)
+    if is_main_process():
+        save_lm(model.residual if isinstance(model, ProductLM) else model, folder)
+    return {"parameters": num_parameters(model), **training_facts(result)}
+
+
+def block_length(recipe: Recipe, baseline: BaselineRecipe) -> int:
+    """The length of the blocks that a baseline is trained on."""
+    if baseline.max_length is not None:
+        return baseline.max_length
+    assert recipe.lm.train is not None  # `Recipe` asks for `max_length` otherwise
+    return recipe.lm.train.max_length
+
+
+def make_baseline(
+    recipe: BaselineRecipe, lm: PreTrainedModel, length: int, seed: int
+) -> PreTrainedModel | NgramLM | ProductLM:
+    """The baseline before its training. It holds a copy of the LM: training may move it to another device."""
+    if isinstance(recipe, BalmRecipe):
+        return _with_tables(_untrained(recipe, lm, length, seed), recipe, seed)
+    residual = _with_tables(_residual(recipe, lm, length, seed), recipe, seed)
+    return ProductLM(copy.deepcopy(lm), residual)
+
+
+def _residual(recipe: RalmRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
+    if recipe.origin == "lm":
+        return copy.deepcopy(lm).requires_grad_(True)
+    if recipe.shape is not None:
+        return _untrained(recipe.shape, lm, length, seed)
+    with initialised_from(seed):
+        return AutoModelForCausalLM.from_config(lm.config)
+
+
+def _untrained(shape: CausalShapeRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
+    """Over the tokens of the LM."""
+    sizes = shape.model_dump(include=set(CausalShapeRecipe.model_fields))
+    return build_causal_lm(lm.get_output_embeddings().weight.shape[0], **sizes, max_length=length, seed=seed)
+
+
+def _with_tables(model: PreTrainedModel, recipe: BaselineRecipe, seed: int) -> PreTrainedModel | NgramLM:
+    if recipe.ngram_tables is None:
+        return model
+    return NgramLM(model, NgramTables(**recipe.ngram_tables.model_dump()), seed)
+
+
+def load_baseline(context: RunContext, name: str) -> nn.Module:
+    """A trained baseline of the run, ready to score."""
+    trained = load_lm(context.folder / name)
+    if isinstance(context.recipe.baselines[name], BalmRecipe):
+        return trained
+    return ProductLM(context.lm.model, trained).eval()
+
+
+def measure_baselines(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+    """The perplexity of each baseline, exact, on the windows that the energies are tested on."""
+    windows = context.test_windows
+    base = context.lm.token_log_prob(windows.tokens, prefix_length=windows.prefix_length)  # (N, C)
+    columns = {"window": pa.array(range(len(windows)), pa.int64()), token_column(BASE): to_column(base.numpy())}
+    records = {}
+    for name in context.recipe.baselines:
+        model = load_baseline(context, name).to(context.lm.device)
+        log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
+        columns[token_column(name)] = to_column(log_prob.numpy())
+        measured = exact_perplexity(log_prob.sum(1), base.sum(1), windows.continuation_length, seed)
+        records[name] = {**vars(measured), "parameters": num_parameters(model)}
+    with atomic_path(folder / TOKENS_FILE) as partial:
+        parquet.write_table(pa.table(columns), partial)
+    atomic_write_json(folder / ESTIMATES_FILE, records)
+    return {"windows": len(windows)}
+
+
+@torch.inference_mode()
+def token_log_prob(model: nn.Module, lm: CausalLM, windows: Windows) -> Tensor:
+    """log P(x_t | x_<t) of each continuation token (N, C), float64; what `lm` forbids has no probability here."""
+    length = windows.continuation_length
+    few = max(1, SCORING_BYTES // (8 * windows.tokens.shape[1] * lm.vocab_size))
+    scored = []
+    for rows in windows.tokens.to(lm.device).split(few):
+        logits = model(input_ids=lm.with_start(rows)).logits[:, -length - 1 : -1].float()  # (b, C, V)
+        log_probs = lm.forbid_(logits).double().log_softmax(-1)
+        scored.append(log_probs.gather(-1, rows[:, -length:, None]).squeeze(-1))
+    return torch.cat(scored).cpu()

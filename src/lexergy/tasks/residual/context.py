@@ -1,0 +1,77 @@
+"""What the stages of one run share, loaded when the first of them asks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lexergy.data.corpora import Document, load_corpus
+from lexergy.data.splits import Splits, split_documents
+from lexergy.data.windows import Windows
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.energies import EnergyModel
+from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.recipes.residual import Recipe
+from lexergy.runs.stages import stage_seed
+
+SPLITS = ("train", "validation", "test")
+TOKENIZER_FOLDER = "bpe"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A recipe and the folder of its run."""
+
+    recipe: Recipe
+    folder: Path
+    progress: bool
+
+    @cached_property
+    def splits(self) -> Splits:
+        corpus = self.recipe.corpus
+        documents = load_corpus(corpus.source, text_field=corpus.text_field)
+        seed = stage_seed(self.recipe.split_seed, "split")
+        return split_documents(documents, validation=corpus.validation, test=corpus.test, seed=seed)
+
+    @cached_property
+    def lm(self) -> CausalLM:
+        return CausalLM.from_pretrained(self.folder / "lm")
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        if self.recipe.lm.finetune is not None:
+            return load_tokenizer(self.folder / "lm")  # there before the LM itself is
+        if self.recipe.lm.train is None:
+            return self.lm.tokenizer
+        return load_tokenizer(self.folder / "tokenizer" / TOKENIZER_FOLDER)
+
+    @cached_property
+    def windows(self) -> dict[str, Windows]:
+        return {split: Windows.load(self.folder / "windows" / f"{split}.parquet") for split in SPLITS}
+
+    @cached_property
+    def test_windows(self) -> Windows:
+        """Those that energies and baselines are measured on."""
+        windows, limit = self.windows["test"], self.recipe.perplexity.windows
+        if limit is None or limit >= len(windows):
+            return windows
+        return windows.sample(limit, stage_seed(self.recipe.split_seed, "perplexity"))
+
+    @cached_property
+    def features(self) -> StateFeatures | None:
+        layers = self.recipe.state_layers
+        return None if layers is None else StateFeatures(layers)
+
+    def energy(self, name: str) -> EnergyModel:
+        return EnergyModel.from_pretrained(self.folder / name)
+
+    def encode(self, documents: Sequence[Document]) -> list[Tensor]:
+        """Token ids (T,) of each document, without special tokens; all at once, on all cores."""
+        texts = [document.text for document in documents]
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
+        return [torch.tensor(ids, dtype=torch.long) for ids in encoded["input_ids"]]

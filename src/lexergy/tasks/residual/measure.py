@@ -1,0 +1,140 @@
+"""The stages that use the energies: perplexity on test windows, and prompts continued side by side."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import torch
+from torch import Tensor
+
+from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.files import atomic_path, atomic_write_json
+from lexergy.models.energies import SumEnergy
+from lexergy.models.joint.model import Candidate, ResidualEBM, UnreliableWeightsWarning
+from lexergy.progress import progress_bar
+from lexergy.recipes.residual import GenerationRecipe
+from lexergy.runs.columns import from_column, to_column
+from lexergy.runs.records import (
+    ESTIMATES_FILE,
+    WEIGHTS_FOLDER,
+    generation_file,
+    human_column,
+    read_weights,
+    weights_column,
+)
+from lexergy.runs.shards import ShardStore
+from lexergy.runs.stages import PARTIAL, Stage, read_json
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.evaluate import evaluate
+
+CANDIDATES_KEPT = 5
+
+
+def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+    """Evaluate all energies but sums on the same samples; the log-weights are kept in shards."""
+    recipe = context.recipe.perplexity
+    windows = context.test_windows
+    # The stage's key stands for LM, energies, windows and samples.
+    provenance = {"key": read_json(folder / PARTIAL)["key"], "seed": seed}
+    estimates = evaluate(
+        context.lm,
+        {name: context.energy(name) for name in context.recipe.trained_energies},
+        windows,
+        recipe.samples,
+        seed,
+        store=ShardStore(folder / WEIGHTS_FOLDER, provenance),
+        progress=context.progress,
+    )
+    atomic_write_json(folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
+    return {"windows": len(windows), "samples": recipe.samples}
+
+
+def measure_sums(context: RunContext, perplexity: Stage, folder: Path, seed: int) -> dict[str, Any]:
+    """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn."""
+    parts = read_weights(perplexity.folder)
+    base_log_prob = _column(parts, "base_log_prob")  # (N,)
+    columns, estimates = {}, {}
+    for name, recipe in context.recipe.sums.items():
+        energy = context.energy(name)
+        assert isinstance(energy, SumEnergy)
+        constant, coefficients = energy.constant.item(), energy.coefficients.tolist()
+        weighed = list(zip(coefficients, recipe.of, strict=True))
+        human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
+        log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
+        length = context.recipe.windows.continuation
+        estimates[name] = _plain(perplexity_from_weights(base_log_prob, human, log_weights, length, seed))
+        columns[human_column(name)] = to_column(human.numpy())
+        columns[weights_column(name)] = to_column(log_weights.numpy())
+    (folder / WEIGHTS_FOLDER).mkdir(exist_ok=True)
+    with atomic_path(folder / WEIGHTS_FOLDER / "sums.parquet") as partial:
+        parquet.write_table(pa.table(columns), partial)
+    atomic_write_json(folder / ESTIMATES_FILE, estimates)
+    return {"windows": len(base_log_prob)}
+
+
+def _column(table: pa.Table, name: str) -> Tensor:
+    return torch.from_numpy(from_column(table.column(name)))
+
+
+def _plain(estimate: PerplexityEstimate) -> dict[str, Any]:
+    """The estimate as JSON; what it holds per window can be had again from the log-weights."""
+    left_out = {"curve", "windows", "continuation_length"}
+    record = {name: value for name, value in vars(estimate).items() if name not in left_out}
+    points = zip(estimate.curve.num_samples, estimate.curve.lower, estimate.curve.upper, strict=True)
+    curve = [{"num_samples": n, "lower": lower, "upper": upper} for n, lower, upper in points]
+    return {**record, "curve": curve}
+
+
+def generate_samples(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+    """Continue each prompt by the LM and by each joint model (Algorithm 1); one file each."""
+    recipe = context.recipe.generation
+    assert recipe is not None
+    wanted = [
+        (folder / generation_file(number, name), prompt, name)
+        for number, prompt in enumerate(recipe.prompts)
+        for name in context.recipe.energies
+    ]
+    missing = [item for item in wanted if not item[0].exists()]
+    joints = {name: ResidualEBM(context.lm, context.energy(name)) for name in {item[2] for item in missing}}
+    with progress_bar("samples", len(wanted), context.progress, completed=len(wanted) - len(missing)) as bar:
+        for path, prompt, name in missing:
+            atomic_write_json(path, _generate(joints[name], recipe, prompt, name, seed))
+            bar.advance()
+    return {"prompts": len(recipe.prompts)}
+
+
+def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        # Heavy-tailed weights are told by the k-hat in the result.
+        warnings.simplefilter("ignore", UnreliableWeightsWarning)
+        generation = joint.generate(
+            prompt,
+            num_candidates=recipe.candidates,
+            max_new_tokens=recipe.max_new_tokens,
+            top_k=recipe.top_k,
+            top_p=recipe.top_p,
+            seed=seed,
+        )
+    candidates = generation.candidates
+    return {
+        "energy": name,
+        "prompt": prompt,
+        "base_text": generation.base.text,
+        "joint_text": generation.text,
+        "best": [_candidate(candidate) for candidate in candidates[:CANDIDATES_KEPT]],
+        "worst": [_candidate(candidate) for candidate in reversed(candidates[-CANDIDATES_KEPT:])],
+        "ess": generation.ess,
+        "pareto_k": generation.pareto_k,
+        "num_candidates": len(candidates),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "text": candidate.text,
+        "energy": candidate.energy,
+        "log_prob": candidate.log_prob,
+        "weight": candidate.weight,
+    }

@@ -1,0 +1,83 @@
+"""Dynamic NCE: an energy trained on, against negatives drawn anew from its own joint model.
+
+Section 6 of Deng et al. 2020 asks for negatives closer to the joint model; the classifier's logit against the
+noise P_noise = P_LM exp(-E_old) / Z_old is log P_model - log P_noise = -(E - E_old - log Z_old).
+"""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.joint.rows import sample_rows
+from lexergy.progress import progress_bar
+from lexergy.recipes.energies import RefreshedEnergyRecipe
+from lexergy.runs.columns import from_column, to_column
+from lexergy.runs.shards import ShardStore
+from lexergy.tasks.residual.context import RunContext
+from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
+
+PREFIXES_PER_SHARD = 64
+NEGATIVES_FOLDER = "negatives"
+
+
+def refresh_negatives(
+    context: RunContext, recipe: RefreshedEnergyRecipe, parts: list[ContrastiveData], folder: Path, seed: int
+) -> list[ContrastiveData]:
+    """The same pairs with one new negative each: drawn from the joint model of the energy `of`, or from the LM."""
+    joint = ResidualEBM(context.lm, context.energy(recipe.of))
+    prefixes = torch.cat([part.prefixes for part in parts])  # (N, P)
+    length = parts[0].continuations.shape[1]
+    store = ShardStore(folder / NEGATIVES_FOLDER, {"recipe": recipe.model_dump(mode="json"), "seed": seed})
+    num_shards = -(-len(prefixes) // PREFIXES_PER_SHARD)
+    missing = store.missing(num_shards)
+    with progress_bar("new negatives", num_shards, context.progress, completed=num_shards - len(missing)) as bar:
+        for shard in missing:
+            store.write(shard, _draw_shard(joint, recipe, prefixes, shard, length, seed))
+            bar.advance()
+    table = store.table(num_shards)
+    ends = torch.tensor([len(part) for part in parts]).cumsum(0).tolist()
+    return [
+        _with_new_negatives(joint, recipe, part, table.slice(end - len(part), len(part)))
+        for part, end in zip(parts, ends, strict=True)
+    ]
+
+
+def _draw_shard(
+    joint: ResidualEBM, recipe: RefreshedEnergyRecipe, prefixes: Tensor, shard: int, length: int, seed: int
+) -> pa.Table:
+    """Rows `tokens (C), log_z`, with states also `features (F)`."""
+    ids = range(shard * PREFIXES_PER_SHARD, min((shard + 1) * PREFIXES_PER_SHARD, len(prefixes)))
+    rows = sample_rows(
+        joint,
+        prefixes[ids.start : ids.stop],
+        num_candidates=recipe.candidates if recipe.noise == "joint" else 1,
+        max_new_tokens=length,
+        seed=seed,
+        prefix_ids=ids,
+    )
+    columns = {
+        "tokens": to_column(rows.tokens.numpy().astype(np.int32)),
+        "log_z": to_column(rows.log_z.numpy()),
+    }
+    if rows.features is not None:
+        columns["features"] = to_column(rows.features.float().numpy())
+    return pa.table(columns)
+
+
+def _with_new_negatives(
+    joint: ResidualEBM, recipe: RefreshedEnergyRecipe, old: ContrastiveData, table: pa.Table
+) -> ContrastiveData:
+    def tensor(name: str) -> Tensor:
+        return torch.from_numpy(from_column(table.column(name)))
+
+    features = None if old.features is None else tensor("features")[:, None]  # (N, 1, F)
+    new = dataclasses.replace(old, negatives=tensor("tokens").long()[:, None], negative_features=features)
+    if recipe.noise == "lm":
+        return new
+    energies = pair_energies(joint.energy, new)  # (N, 2)
+    return dataclasses.replace(new, noise_energies=energies + tensor("log_z")[:, None])

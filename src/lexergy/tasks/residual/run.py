@@ -1,0 +1,240 @@
+"""A recipe, stage by stage, into a run folder."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json
+from lexergy.recipes.energies import (
+    EncoderEnergyRecipe,
+    RefreshedEnergyRecipe,
+    SumEnergyRecipe,
+    TransformerEnergyRecipe,
+)
+from lexergy.recipes.residual import RalmRecipe, Recipe
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.processes import is_main_process, wait_until
+from lexergy.runs.records import RUN_FILE, RunResult, load_run
+from lexergy.runs.stages import Stage, StageRunner, locked, read_json
+from lexergy.tasks.residual.base_models import (
+    build_tokenizer,
+    build_windows,
+    finetune_lm,
+    refer_to_lm,
+    train_lm,
+    train_masked_lm,
+)
+from lexergy.tasks.residual.baselines import measure_baselines, train_baseline
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.energies import check_pairs, fit_sum, train_energy
+from lexergy.tasks.residual.measure import generate_samples, measure_perplexity, measure_sums
+from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives
+
+
+def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResult:
+    """Bring the run in `folder` up to date with the recipe and return what it found.
+
+    Finished stages are only read; a stage that was killed goes on where it was, to the same result. Started in
+    several processes (`accelerate launch -m lexergy run`), they train together and the first does the rest.
+    """
+    _check_direction(recipe)
+    folder = Path(folder)
+    progress = progress and is_main_process()
+    with locked(folder):
+        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
+        _Run(recipe, folder, runner, progress).all_stages()
+        record = {
+            "recipe": recipe.plain(),
+            "stages": {name: stage.key for name, stage in runner.stages.items()},
+        }
+        path = folder / RUN_FILE
+        if not is_main_process():
+            wait_until(lambda: read_json(path) == record)
+        elif read_json(path) != record:
+            atomic_write_json(path, record)
+        return load_run(folder)
+
+
+def _check_direction(recipe: Recipe) -> None:
+    if recipe.lm.train is not None and recipe.lm.train.direction == "right_to_left":
+        raise LexergyError(
+            "`lm.train.direction` is right_to_left; expected left_to_right, since a run's windows are continued on "
+            "the right; in Python, `train_lm` and `RightToLeftLM` train and load an LM that writes prefixes."
+        )
+
+
+def announce(text: str) -> None:
+    """Say on stderr which stage begins."""
+    print(f"stage {text}", file=sys.stderr, flush=True)
+
+
+def say_nothing(text: str) -> None:
+    """For callers that want no progress."""
+    return None
+
+
+class _Run:
+    """Which stage reads what: the graph of a run."""
+
+    def __init__(self, recipe: Recipe, folder: Path, runner: StageRunner, progress: bool) -> None:
+        self.recipe = recipe
+        self.plain = recipe.plain()
+        self.runner = runner
+        self.context = RunContext(recipe, folder, progress)
+        self.corpus = {**self.plain["corpus"], "content": fingerprint(recipe.corpus.source)}
+
+    def all_stages(self) -> None:
+        if self.recipe.lm.train is None:
+            tokenizer = self._found_lm()
+            base = {"lm": tokenizer}
+            windows = self._windows(tokenizer)
+        else:
+            tokenizer = self._tokenizer()
+            # Before the long trainings: a corpus that is too short is told at once.
+            windows = self._windows(tokenizer)
+            base = self._trained_models(tokenizer)
+        check_pairs(self.recipe, windows.facts["windows"]["train"])
+        negatives = self._negatives(windows, base["lm"])
+        trained = self._trained_energies(negatives, base)
+        sums = self._sums(negatives, trained)
+        perplexity = self._perplexity(windows, base["lm"], list(trained.values()))
+        if sums:
+            self._measured_sums(perplexity, sums)
+        energies = [*trained.values(), *sums]
+        if self.recipe.baselines:
+            baselines = [self._baseline(name, tokenizer, base["lm"]) for name in self.recipe.baselines]
+            self._baselines(windows, base["lm"], baselines)
+        if self.recipe.generation is not None:
+            self._samples(base["lm"], energies)
+
+    def _found_lm(self) -> Stage:
+        config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
+        if self.recipe.lm.finetune is None:
+            return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
+        config["corpus"] = self.corpus
+        return self.runner.run(
+            "lm", config, [], lambda folder, seed: finetune_lm(self.context, folder, seed), together=True
+        )
+
+    def _tokenizer(self) -> Stage:
+        config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}
+        return self.runner.run("tokenizer", config, [], lambda folder, seed: build_tokenizer(self.context, folder))
+
+    def _windows(self, reads_with: Stage) -> Stage:
+        return self.runner.run(
+            "windows",
+            {"corpus": self.corpus, "windows": self.plain["windows"]},
+            [reads_with],
+            lambda folder, seed: build_windows(self.context, folder),
+        )
+
+    def _trained_models(self, tokenizer: Stage) -> dict[str, Stage]:
+        lm = self.runner.run(
+            "lm",
+            {"corpus": self.corpus, "model": self.plain["lm"]["train"]},
+            [tokenizer],
+            lambda folder, seed: train_lm(self.context, folder, seed),
+            together=True,
+        )
+        if self.recipe.masked_lm is None:
+            return {"lm": lm}
+        masked_lm = self.runner.run(
+            "masked_lm",
+            {"corpus": self.corpus, "model": self.plain["masked_lm"]},
+            [tokenizer],
+            lambda folder, seed: train_masked_lm(self.context, folder, seed),
+            together=True,
+        )
+        return {"lm": lm, "masked_lm": masked_lm}
+
+    def _negatives(self, windows: Stage, lm: Stage) -> Stage:
+        # Named by content: more test windows leave the negatives as they are.
+        digests = {split: windows.facts["digests"][split] for split in SPLITS_WITH_NEGATIVES}
+        config = {"windows": digests, "sampling": self.plain["negatives"], "layers": self.recipe.state_layers}
+        return self.runner.run(
+            "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
+        )
+
+    def _trained_energies(self, negatives: Stage, base: dict[str, Stage]) -> dict[str, Stage]:
+        trained: dict[str, Stage] = {}
+        for name in self.recipe.trained_energies:
+            trained[name] = self._energy(name, negatives, {**base, **trained})
+        return trained
+
+    def _sums(self, negatives: Stage, trained: dict[str, Stage]) -> list[Stage]:
+        return [
+            self._sum(name, negatives, [trained[part] for part in recipe.of])
+            for name, recipe in self.recipe.sums.items()
+        ]
+
+    def _measured_sums(self, perplexity: Stage, sums: list[Stage]) -> Stage:
+        return self.runner.run(
+            "sums",
+            {},
+            [perplexity, *sums],
+            lambda folder, seed: measure_sums(self.context, perplexity, folder, seed),
+        )
+
+    def _sum(self, name: str, negatives: Stage, parts: list[Stage]) -> Stage:
+        return self.runner.run(
+            name,
+            self.plain["energies"][name],
+            [negatives, *parts],
+            lambda folder, seed: fit_sum(self.context, parts, negatives, folder),
+        )
+
+    def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
+        recipe = self.recipe.energies[name]
+        assert not isinstance(recipe, SumEnergyRecipe)
+        config: dict[str, Any] = {**self.plain["energies"][name]}
+        inputs = [negatives]
+        if isinstance(recipe, EncoderEnergyRecipe):
+            config["content"] = fingerprint(recipe.source)
+        elif isinstance(recipe, TransformerEnergyRecipe):
+            inputs.append(before[recipe.origin])
+        elif isinstance(recipe, RefreshedEnergyRecipe):
+            inputs.append(before[recipe.of])
+        return self.runner.run(
+            name,
+            config,
+            inputs,
+            lambda folder, seed: train_energy(self.context, name, negatives, folder, seed),
+            together=True,
+        )
+
+    def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:
+        config = {**self.plain["perplexity"], "test": windows.facts["digests"]["test"]}
+        return self.runner.run(
+            "perplexity",
+            config,
+            [lm, *energies],
+            lambda folder, seed: measure_perplexity(self.context, folder, seed),
+        )
+
+    def _baseline(self, name: str, tokenizer: Stage, lm: Stage) -> Stage:
+        is_product = isinstance(self.recipe.baselines[name], RalmRecipe)
+        return self.runner.run(
+            name,
+            {"corpus": self.corpus, "model": self.plain["baselines"][name]},
+            [lm if is_product else tokenizer],
+            lambda folder, seed: train_baseline(self.context, name, folder, seed),
+            together=True,
+        )
+
+    def _baselines(self, windows: Stage, lm: Stage, baselines: list[Stage]) -> Stage:
+        config = {"windows": self.plain["perplexity"]["windows"], "test": windows.facts["digests"]["test"]}
+        return self.runner.run(
+            "baselines",
+            config,
+            [lm, *baselines],
+            lambda folder, seed: measure_baselines(self.context, folder, seed),
+        )
+
+    def _samples(self, lm: Stage, energies: list[Stage]) -> Stage:
+        return self.runner.run(
+            "samples",
+            self.plain["generation"],
+            [lm, *energies],
+            lambda folder, seed: generate_samples(self.context, folder, seed),
+        )

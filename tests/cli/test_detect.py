@@ -1,0 +1,147 @@
+"""`lexergy detect` end to end: numbers for people and programs, colours, and inputs that cannot be read."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from lexergy.cli.main import run_command
+from toys.detection import PEOPLE, written
+
+TEXT = written(PEOPLE, 7)
+
+
+@pytest.fixture(scope="module")
+def model(pairs_file, encoder_folder, tmp_path_factory):
+    """A detector made by the command itself."""
+    folder = tmp_path_factory.mktemp("made") / "detector"
+    arguments = ["--human", pairs_file, "--human-field", "human", "--machine", pairs_file]
+    arguments += ["--machine-field", "machine", "--encoder", encoder_folder, "--out", folder]
+    arguments += ["--epochs", 1, "--block-tokens", 32, "--test", 0.3, "--validation", 0.2]
+    assert run_command(["detect", "train", *map(str, arguments)]) == 0
+    return folder
+
+
+def detect(*arguments):
+    return run_command(["detect", *map(str, arguments)])
+
+
+def test_the_training_says_what_it_did(model, pairs_file, lm_folder, tmp_path, capsys):
+    arguments = ["--human", pairs_file, "--human-field", "human", "--machine", pairs_file, "--machine-field", "machine"]
+    arguments += ["--lm", lm_folder, "--layers", "1,2", "--block-tokens", 64, "--out", tmp_path / "out"]
+    assert detect("train", *arguments) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in ("detector", "likelihood", "TF-IDF", "Density audit", "line breaks 1.00", "Next:"):
+        assert part in shown
+
+
+def test_a_probability_for_each_text(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    (tmp_path / "more.jsonl").write_text(json.dumps({"body": TEXT}) + "\n\n" + json.dumps({"body": TEXT * 3}) + "\n")
+    assert detect(model, tmp_path / "essay.txt", tmp_path / "more.jsonl", "--text-field", "body", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["unreadable"] == []
+    places = [text["place"] for text in found["texts"]]
+    assert places == [str(tmp_path / "essay.txt"), f"{tmp_path / 'more.jsonl'}:1", f"{tmp_path / 'more.jsonl'}:3"]
+    first, second, third = found["texts"]
+    assert first["energy"] == pytest.approx(second["energy"])
+    assert 0 < first["probability"] < 1
+    assert third["tokens"] > 2 * first["tokens"]
+    assert "spans" not in first
+
+
+@pytest.mark.parametrize("content", [TEXT, json.dumps({"text": TEXT}) + "\n"], ids=["text", "jsonl"])
+def test_standard_input(model, content, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+    assert detect(model, "-", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["texts"]
+    assert found["place"].startswith("-")
+    assert found["tokens"] > 50
+
+
+def test_explanations(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(f"<b>the day</b> {TEXT}")
+    page = tmp_path / "page.html"
+    assert detect(model, tmp_path / "essay.txt", "--explain", "--html", page) == 0
+    shown = capsys.readouterr().out
+    assert "P(machine)" in shown
+    assert "while" in shown
+    html = page.read_text()
+    assert "&lt;b&gt;the day" in html
+    assert "<b>" not in html
+    assert html.count("rgb(") > 5
+    assert detect(model, tmp_path / "essay.txt", "--explain", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["texts"]
+    assert found["text"][found["spans"][1]["start"] :].startswith(found["text"][found["spans"][0]["end"] :].strip())
+
+
+BAD_FILES = {
+    "empty.txt": (b"  \n", "empty"),
+    "one.txt": (b"a", "1 token"),
+    "invisible.txt": ("\u200b\u200b".encode(), "0 tokens"),
+    "binary.txt": (bytes(range(256)), "not UTF-8"),
+    "nul.txt": (b"some\0text", "NUL bytes"),
+    "cut.gz": (b"\x1f\x8b\x08", "truncated"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_what_cannot_be_read_is_named_and_the_rest_is_judged(name, model, tmp_path, capsys):
+    content, reason = BAD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.txt").write_text(TEXT)
+    assert detect(model, tmp_path / name, tmp_path / "good.txt", "--json") == 1
+    output = capsys.readouterr()
+    found = json.loads(output.out)
+    assert [text["place"] for text in found["texts"]] == [str(tmp_path / "good.txt")]
+    (line,) = [line for line in output.err.splitlines() if line.startswith("error:")]
+    assert str(tmp_path / name) in line
+    assert reason in line
+
+
+def test_bad_lines_are_named_by_their_number(model, tmp_path, capsys):
+    lines = [json.dumps({"text": TEXT}), '{"other": 1}', "no json", "[1]", '{"text": 5}', '{"text": null}', ""]
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join([*lines, json.dumps({"text": TEXT})]))
+    assert detect(model, path, tmp_path / "missing.txt", "--json") == 1
+    output = capsys.readouterr()
+    assert [text["place"] for text in json.loads(output.out)["texts"]] == [f"{path}:1", f"{path}:8"]
+    errors = [line for line in output.err.splitlines() if line.startswith("error:")]
+    assert len(errors) == 6
+    for number, reason in (
+        (2, "no field `text`"),
+        (3, "no JSON"),
+        (4, "no JSON object"),
+        (5, "holds int"),
+        (6, "empty"),
+    ):
+        assert any(f"{path}:{number}: " in line and reason in line for line in errors)
+    assert "missing.txt: No such file" in errors[-1]
+    assert "Traceback" not in output.err
+
+
+def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
+    path = tmp_path / "long.txt"
+    path.write_text(f"{TEXT} " * (10_000_000 // len(TEXT)))
+    assert detect(model, path) == 0
+    assert "of the text read, in 32 blocks spread evenly" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["nowhere", "x.txt"], "no detector at `nowhere`"),
+        (["train", "--human", "/nowhere", "--machine", "/nowhere", "--out", "x"], "does not exist"),
+        (["train", "--human", "h", "--out", "x"], "`--machine` with texts by machines, or `--generator`"),
+        (["train", "--human", "h", "--machine", "m", "--generator", "lm", "--out", "x"], "give one of them"),
+        (["train", "--human", "PAIRS", "--machine", "PAIRS", "--out", "x"], "has no field"),
+        (["train", "--human", "h", "--machine", "m", "--out", "x", "--layers", "a"], "`--layers` is a"),
+        (["nowhere"], "FILE..."),
+    ],
+)
+def test_mistakes(arguments, part, pairs_file, capsys):
+    assert detect(*[pairs_file if word == "PAIRS" else word for word in arguments]) == 2
+    error = capsys.readouterr().err
+    assert part in error
+    assert "Traceback" not in error

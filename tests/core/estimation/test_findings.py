@@ -1,0 +1,84 @@
+"""Intervals by hand, and verdicts at their edges."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lexergy.core.estimation.findings import (
+    NOTHING,
+    Estimate,
+    Verdict,
+    above,
+    agrees,
+    mean,
+    over_runs,
+    proportion,
+    similar,
+)
+
+
+def test_several_runs_give_a_t_interval():
+    found = over_runs([1.0, 2.0, 3.0], [math.nan] * 3)
+    assert found.value == 2
+    assert found.high - found.value == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)  # t of 2 degrees of freedom
+    assert found.value - found.low == pytest.approx(found.high - found.value)
+
+
+def test_one_run_gives_a_bootstrap_interval():
+    values = np.random.default_rng(0).normal(5, 2, 400)
+    found = mean([values])
+    assert found.value == values.mean()
+    assert (found.high - found.low) / 2 == pytest.approx(1.96 * values.std() / 20, rel=0.1)
+
+
+def test_groups_of_windows_are_drawn_together():
+    values = np.random.default_rng(0).normal(5, 2, 400)
+    repeated = mean([values.repeat(4)], groups=[[place for place in range(400) for _ in range(4)]])
+    assert repeated.value == pytest.approx(values.mean())
+    assert (repeated.high - repeated.low) / 2 == pytest.approx(1.96 * values.std() / 20, rel=0.1)
+
+
+def test_runs_and_not_windows_are_counted():
+    """Many windows of two runs that disagree say little."""
+    found = mean([np.zeros(1000), np.ones(1000)])
+    assert found == Estimate(0.5, pytest.approx(0.5 - 12.706 / 2, abs=1e-3), pytest.approx(0.5 + 12.706 / 2, abs=1e-3))
+
+
+def test_nothing_measured_decides_nothing():
+    assert mean([np.array([]), np.ones(3)]) == NOTHING
+    assert proportion(0, 0) == NOTHING
+    for check in (lambda e: above("", "", e), lambda e: similar("", "", e, 1), lambda e: agrees("", "", e, 1)):
+        assert check(NOTHING).verdict is Verdict.NOT_DECIDED
+
+
+def test_proportion_is_the_sign_test():
+    # 2 P(X >= 9 | n = 10, p = 1/2) = 22/1024 < .05, but 2 P(X >= 8) = 112/1024 > .05.
+    assert proportion(9, 10).low > 0.5
+    assert proportion(8, 10).low < 0.5 < proportion(8, 10).value
+
+
+HOLDS, FAILS, OPEN = Verdict.HOLDS, Verdict.DOES_NOT_HOLD, Verdict.NOT_DECIDED
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_above", "is_similar", "does_agree"),
+    [
+        (0.2, 0.4, HOLDS, HOLDS, FAILS),
+        (-0.4, -0.2, FAILS, HOLDS, FAILS),
+        (-0.1, 0.1, OPEN, HOLDS, HOLDS),
+        (-0.8, 0.8, OPEN, OPEN, OPEN),
+        (0.6, 0.8, HOLDS, FAILS, FAILS),
+        (-0.8, -0.6, FAILS, FAILS, FAILS),
+        (0.4, 0.6, HOLDS, OPEN, FAILS),
+    ],
+)
+def test_verdicts(low, high, is_above, is_similar, does_agree):
+    estimate = Estimate((low + high) / 2, low, high)
+    assert above("", "", estimate).verdict is is_above
+    assert similar("", "", estimate, 0.5).verdict is is_similar
+    assert agrees("", "", estimate, 0.5).verdict is does_agree
+
+
+def test_threshold():
+    assert above("", "", Estimate(0.4, 0.3, 0.45), 0.5).verdict is FAILS

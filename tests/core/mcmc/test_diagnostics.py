@@ -1,0 +1,42 @@
+import math
+
+import torch
+
+from lexergy.core.mcmc.diagnostics import mixing
+
+
+def noise(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+
+
+def test_independent_draws_have_mixed():
+    found = mixing(noise(4, 500))
+    assert found.r_hat < 1.01
+    assert 1500 < found.ess < 2500
+    assert found.mixed
+
+
+def test_chains_in_different_places_have_not():
+    found = mixing(noise(4, 500) + 3 * torch.arange(4)[:, None])
+    assert found.r_hat > 1.5
+    assert found.ess < 20
+    assert not found.mixed
+
+
+def test_a_chain_that_drifts_is_told_by_its_halves():
+    found = mixing(noise(4, 500) + torch.linspace(0, 6, 500))
+    assert found.r_hat > 1.5
+    assert not found.mixed
+
+
+def test_slow_chains_have_a_small_effective_sample_size():
+    found = mixing(noise(4, 50).repeat_interleave(10, dim=1))
+    assert found.ess < 400
+    assert not found.mixed
+
+
+def test_too_little_to_tell():
+    for draws in (noise(1, 100), noise(4, 3), torch.ones(4, 100)):
+        found = mixing(draws)
+        assert math.isnan(found.r_hat)
+        assert not found.mixed

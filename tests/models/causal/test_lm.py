@@ -1,0 +1,316 @@
+"""Sampling and scoring against the plain forward pass of many architectures."""
+
+import itertools
+
+import pytest
+import torch
+from transformers import (
+    BloomConfig,
+    BloomForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+)
+
+from lexergy import CausalLM
+from lexergy.core.decoding import Decoding, truncated_log_probs
+from lexergy.errors import LexergyError
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.shared_prefix import column_major_linears
+from lexergy.models.causal.state_features import STATISTICS, StateFeatures
+
+VOCAB = 40
+NO_SPECIAL = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+
+
+def gpt2():
+    return GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=32, **NO_SPECIAL))
+
+
+def llama():
+    config = LlamaConfig(
+        vocab_size=VOCAB,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        **NO_SPECIAL,
+    )
+    return LlamaForCausalLM(config)
+
+
+def gemma():
+    """Has sliding windows: 12 tokens, so that a longer sequence must not share its prefix."""
+    config = Gemma3TextConfig(
+        vocab_size=VOCAB,
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=6,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=4,
+        max_position_embeddings=32,
+        sliding_window=12,
+        **NO_SPECIAL,
+    )
+    return Gemma3ForCausalLM(config)
+
+
+def opt():
+    config = OPTConfig(
+        vocab_size=VOCAB,
+        hidden_size=16,
+        ffn_dim=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=32,
+        word_embed_proj_dim=16,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=1,
+    )
+    return OPTForCausalLM(config)
+
+
+def projected_opt():
+    """Its embeddings are narrower than the model, and so are its last states."""
+    return build_causal_lm(VOCAB, 16, 2, 2, 32, seed=0, architecture="opt", embedding_size=12)
+
+
+def bloom():
+    """Its position bias is not expressed through the attention interface: the prefix is repeated."""
+    return BloomForCausalLM(BloomConfig(vocab_size=VOCAB, hidden_size=16, n_layer=2, n_head=2, **NO_SPECIAL))
+
+
+def gated_conv():
+    """Its memory is that of a few tokens."""
+    return build_causal_lm(VOCAB, 16, 2, None, 32, seed=0, architecture="gated_conv", embedding_size=12, kernel_size=3)
+
+
+def build(maker, **keywords) -> CausalLM:
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = maker()
+        for weight in model.parameters():
+            weight.data.add_(torch.randn_like(weight) * 0.3)  # a skewed law: symmetry hides mistakes
+    return CausalLM(model, **keywords)
+
+
+def prefixes(count=3, length=5):
+    return torch.randint(2, VOCAB, (count, length), generator=torch.Generator().manual_seed(0))
+
+
+def whole(prefix, tokens):
+    """(B, P) and (B, K, C) -> (B K, P + C)."""
+    return torch.cat((prefix.unsqueeze(1).expand(-1, tokens.shape[1], -1), tokens), -1).flatten(0, 1)
+
+
+@torch.no_grad()
+def plain_log_prob(lm, rows, prefix_length, decoding=None):
+    decoding = decoding or Decoding()
+    logits = lm.model(rows).logits[:, prefix_length - 1 : -1].double()
+    logits[..., list(lm.forbidden_tokens)] = -torch.inf
+    law = truncated_log_probs(logits.flatten(0, 1), decoding).view(logits.shape)
+    return law.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
+
+
+ARCHITECTURES = [gpt2, llama, gemma, opt, bloom, gated_conv]
+LAWS = [
+    {},
+    {"top_k": 4},
+    {"top_p": 0.6},
+    {"temperature": 0.7},
+    {"top_k": 6, "top_p": 0.9, "temperature": 1.4},
+]
+
+
+@pytest.mark.parametrize("maker", [*ARCHITECTURES, projected_opt])
+@pytest.mark.parametrize("law", LAWS)
+def test_log_prob_is_that_of_the_law_drawn_from(maker, law):
+    lm = build(maker, forbidden_tokens=(0, 3))
+    prefix = prefixes()
+    samples = lm.sample(prefix, num_samples=4, max_new_tokens=6, seed=1, **law)
+    expected = plain_log_prob(lm, whole(prefix, samples.tokens), 5, Decoding(**law)).view(3, 4)
+    assert torch.allclose(samples.log_prob, expected, atol=1e-4)
+    assert not torch.isin(samples.tokens, torch.tensor([0, 3])).any()
+
+
+@pytest.mark.parametrize("maker", ARCHITECTURES)
+def test_scores_and_features_equal_the_plain_forward_pass(maker):
+    lm = build(maker, forbidden_tokens=(2,))
+    features = StateFeatures((0, 2))
+    prefix = prefixes(2)
+    for length in (1, 9):
+        samples = lm.sample(prefix, num_samples=3, max_new_tokens=length, features=features)
+        rows = whole(prefix, samples.tokens)
+        assert torch.allclose(lm.log_prob(rows, prefix_length=5), plain_log_prob(lm, rows, 5), atol=1e-4)
+        with torch.no_grad():
+            states = lm.model(rows, output_hidden_states=True).hidden_states
+        means = torch.cat([states[layer][:, 5:].mean(1) for layer in features.layers], -1)
+        handed_on = samples.features.flatten(0, 1)
+        assert torch.allclose(handed_on[:, : -len(STATISTICS)], means, atol=1e-3)
+        assert torch.allclose(lm.state_features(rows, prefix_length=5, features=features), handed_on, atol=1e-3)
+
+
+def test_projected_states_are_refused_where_they_are_narrower():
+    lm = build(projected_opt)
+    samples = lm.sample(prefixes(), num_samples=2, max_new_tokens=3, features=StateFeatures((0, 1)))
+    assert samples.features.shape == (3, 2, 2 * 16 + len(STATISTICS))
+    with pytest.raises(LexergyError, match=r"some of 0 .. 1, the last layer of the LM whose states"):
+        lm.sample(prefixes(), num_samples=2, max_new_tokens=3, features=StateFeatures((2,)))
+
+
+def test_statistics_by_hand():
+    lm = build(llama)
+    rows = prefixes(2, 9)
+    statistics = lm.state_features(rows, prefix_length=5, features=StateFeatures((1,)))[:, -len(STATISTICS) :]
+    with torch.no_grad():
+        log_probs = lm.model(rows).logits[:, 4:-1].double().log_softmax(-1)
+    picked = log_probs.gather(-1, rows[:, 5:, None]).squeeze(-1)
+    entropy = -(log_probs.exp() * log_probs).sum(-1)
+    variance = (log_probs.exp() * log_probs**2).sum(-1) - entropy**2
+    rank = (log_probs > picked.unsqueeze(-1)).sum(-1)
+    expected = [
+        picked.mean(-1),
+        picked.std(-1, correction=0),
+        picked.amin(-1),
+        entropy.mean(-1),
+        entropy.std(-1, correction=0),
+        rank.log1p().mean(-1),
+        (rank == 0).double().mean(-1),
+        (picked + entropy).sum(-1) / variance.sum(-1).sqrt(),
+    ]
+    assert torch.allclose(statistics.double(), torch.stack(expected, -1), atol=1e-3)
+
+
+@pytest.mark.parametrize("maker", [gpt2, llama, bloom])
+def test_batch_and_chunk_sizes_never_change_samples(maker):
+    lm, prefix = build(maker), prefixes()
+    reference = lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=9)
+    for rows in (1, 3, 8, 100):
+        assert torch.equal(
+            lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=9, rows_per_batch=rows).tokens,
+            reference.tokens,
+        )
+    chunks = list(lm.sample_chunks(prefix, num_samples=7, chunk_size=3, max_new_tokens=5, seed=9))
+    assert torch.equal(torch.cat([chunk.tokens for chunk in chunks], 1), reference.tokens)
+    alone = lm.sample(prefix[1:2], num_samples=7, max_new_tokens=5, seed=9, prefix_ids=[1])
+    assert torch.equal(alone.tokens[0], reference.tokens[1])
+    assert not torch.equal(lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=8).tokens, reference.tokens)
+
+
+def test_samples_follow_the_exact_law():
+    """Chi-square of 4,000 samples of two tokens against all 36 enumerated; fails by chance once in 1,000."""
+    lm = build(llama, forbidden_tokens=range(6, VOCAB))
+    prefix = prefixes(1)
+    pairs = torch.tensor(list(itertools.product(range(6), repeat=2)))
+    law = plain_log_prob(lm, whole(prefix, pairs.unsqueeze(0)), 5).exp()
+    assert law.sum() == pytest.approx(1, abs=1e-6)
+    tokens = lm.sample(prefix, num_samples=4000, max_new_tokens=2, seed=2).tokens[0]
+    observed = torch.bincount(tokens[:, 0] * 6 + tokens[:, 1], minlength=36)
+    chi_square = ((observed - 4000 * law) ** 2 / (4000 * law)).sum()
+    assert chi_square < 66.6  # 35 degrees of freedom
+
+
+def test_sampling_stops_at_the_stop_token():
+    lm = build(llama, forbidden_tokens=(4,))
+    prefix, features = prefixes(2), StateFeatures((2,))
+    samples = lm.sample(prefix, num_samples=60, max_new_tokens=8, stop_token=4, features=features)
+    assert (samples.lengths < 8).any()
+    assert (samples.lengths == 8).any()
+    lm.forbidden_tokens = ()
+    for row, length, log_prob, handed_on in zip(
+        whole(prefix, samples.tokens),
+        samples.lengths.flatten(),
+        samples.log_prob.flatten(),
+        samples.features.flatten(0, 1),
+        strict=True,
+    ):
+        assert (row[5 + length - 1] == 4) == bool((row[5:] == 4).any())
+        assert (row[5 + length :] == 4).all()
+        cut = row[None, : 5 + length]
+        assert lm.log_prob(cut, prefix_length=5).item() == pytest.approx(log_prob.item(), abs=1e-4)
+        assert torch.allclose(lm.state_features(cut, prefix_length=5, features=features)[0], handed_on, atol=1e-3)
+
+
+def test_a_start_token_stands_before_every_prefix():
+    lm, plain = build(llama, start_token=1), build(llama)
+    rows = prefixes(2, 6)
+    started = torch.cat((torch.ones(2, 1, dtype=torch.long), rows), 1)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=2), plain.log_prob(started, prefix_length=3), atol=1e-5)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=0), plain.log_prob(started, prefix_length=1), atol=1e-5)
+    assert lm.max_length == 31
+
+
+def test_training_in_place_forgets_the_prefix_it_ran():
+    lm, prefix = build(llama), prefixes(1)
+    before = lm.next_log_prob(prefix)
+    with torch.no_grad():
+        for weight in lm.model.parameters():
+            weight.mul_(1.5)
+    after = lm.next_log_prob(prefix)
+    assert not torch.allclose(before, after)
+    assert torch.allclose(after, CausalLM(lm.model).next_log_prob(prefix))
+
+
+def test_column_major_linears_leave_the_model_as_it_was():
+    model = build(gpt2).model
+    tokens = prefixes(2)
+    with torch.no_grad():
+        plain = model(tokens).logits
+        with column_major_linears(model):
+            turned = model(tokens).logits
+        assert torch.allclose(plain, turned, atol=1e-5)
+        assert torch.equal(model(tokens).logits, plain)
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_reference_finds_the_model_again(tmp_path):
+    build(llama).model.save_pretrained(tmp_path / "model")
+    lm = CausalLM.from_pretrained(tmp_path / "model", forbidden_tokens=[3, 1])
+    (tmp_path / "run").mkdir()
+    lm.save_reference(tmp_path / "run")
+    again = CausalLM.from_pretrained(tmp_path / "run")
+    assert again.forbidden_tokens == (1, 3)
+    assert again.fingerprint() == lm.fingerprint()
+    assert build(gpt2).fingerprint() != lm.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda lm: lm.sample(prefixes(1, 0), num_samples=2, max_new_tokens=2), "prefix is empty"),
+        (lambda lm: lm.sample(prefixes(1, 30), num_samples=2, max_new_tokens=3), "more than the 32"),
+        (lambda lm: lm.sample(prefixes(), num_samples=2, max_new_tokens=2, top_k=0), "`top_k` is 0"),
+        (lambda lm: lm.sample(prefixes(), num_samples=0, max_new_tokens=2), "`num_samples` is 0"),
+        (lambda lm: lm.sample(prefixes() + 30, num_samples=1, max_new_tokens=2), "another tokenizer"),
+        (
+            lambda lm: lm.sample(prefixes()[0], num_samples=1, max_new_tokens=2),
+            "expected \\(prefixes, length\\)",
+        ),
+        (lambda lm: lm.log_prob(prefixes(), prefix_length=5), "`prefix_length` is 5"),
+        (lambda lm: lm.encode("hello"), "no tokenizer"),
+        (
+            lambda lm: lm.state_features(prefixes(), prefix_length=2, features=StateFeatures((9,))),
+            "`layers` is",
+        ),
+    ],
+)
+def test_mistakes_are_explained(call, message):
+    with pytest.raises(LexergyError, match=message):
+        call(build(llama))
+
+
+def test_a_truncated_model_file_is_explained(tmp_path):
+    build(llama).model.save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:500])
+    with pytest.raises(LexergyError, match="safetensors"):
+        CausalLM.from_pretrained(tmp_path)

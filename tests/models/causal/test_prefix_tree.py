@@ -1,0 +1,97 @@
+"""Trees of prefixes: what is in them, and that a causal LM gives the same scores in a tree as for a text alone."""
+
+import pytest
+import torch
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
+
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.prefix_tree import prefix_trees, reads_trees, tree_logits
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.scoring import scorers
+from lexergy.models.scoring.scorers import causal_scorer
+
+CPU = torch.device("cpu")
+VOCAB = 270
+ROWS = [[0, 5, 6, 7], [0, 5, 6, 8, 9], [0, 5, 6, 7], [0, 4], [1, 5, 6, 7], [0]]
+TEXTS = ["it was a dark night", "it was a dark knight", "it was a bark", "", "it was", "a night it was"]
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 64}
+
+
+def small_model(kind):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if kind == "gpt2":
+            return GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=64)).eval()
+        if kind == "mistral":
+            config = MistralConfig(
+                hidden_size=16, intermediate_size=32, num_key_value_heads=2, sliding_window=2, **SIZES
+            )
+            return MistralForCausalLM(config).eval()
+        return LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=32, **SIZES)).eval()
+
+
+class Deaf(torch.nn.Module):
+    """A model that reads tokens in the order in which they come, whatever the mask says."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = small_model("gpt2")
+        self.config = self.inner.config
+
+    def forward(self, input_ids, position_ids=None, attention_mask=None, use_cache=False):
+        return self.inner(input_ids=input_ids, use_cache=use_cache)
+
+
+def test_a_shared_beginning_is_one_row_of_nodes():
+    (tree,) = prefix_trees(ROWS)
+    assert len(tree) == 11  # 0 5 6 7, 8 9, 4, and 1 5 6 7
+    for place, row in enumerate(ROWS):
+        assert [tree.tokens[node] for node in tree.paths[place]] == row
+    depths, sees = tree.depths_and_mask()
+    for path in tree.paths.values():
+        assert depths[path].tolist() == list(range(len(path)))
+        assert sees[path[-1]].nonzero().flatten().tolist() == sorted(path)
+
+
+@pytest.mark.parametrize("max_nodes", [1, 5, 6, 8])
+def test_trees_are_bounded_and_hold_every_text_once(max_nodes):
+    trees = list(prefix_trees(ROWS, max_nodes))
+    assert sorted(place for tree in trees for place in tree.paths) == list(range(len(ROWS)))
+    assert all(len(tree) <= max(max_nodes, 5) for tree in trees)
+    assert len(trees) > 1
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_tree_gives_what_each_text_gives_alone(kind):
+    model = small_model(kind)
+    assert reads_trees(model, CPU)
+    (tree,) = prefix_trees(ROWS)
+    with torch.no_grad():
+        logits = tree_logits(model, tree, CPU)
+        for place, row in enumerate(ROWS):
+            torch.testing.assert_close(logits[tree.paths[place]], model(torch.tensor([row])).logits[0])
+
+
+def test_models_that_would_not_heed_the_mask_are_found_out():
+    assert not reads_trees(Deaf(), CPU)
+    assert not reads_trees(small_model("mistral"), CPU)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral"])
+def test_a_scorer_gives_the_same_with_trees_and_without(kind, tmp_path, monkeypatch):
+    tokenizer = train_tokenizer(["it was a dark night " * 20], VOCAB, tmp_path, spoken=True)
+    scorer = causal_scorer(CausalLM(small_model(kind), tokenizer=tokenizer))
+    scores = []
+    for enough in (0.0, float("inf")):
+        monkeypatch.setattr(scorers, "SHARED_ENOUGH", enough)
+        scores.append(scorer.score(TEXTS))
+    for with_trees, without in zip(*scores, strict=True):
+        assert with_trees.log_scores == pytest.approx(without.log_scores, abs=1e-5)
+        assert with_trees.spans == without.spans

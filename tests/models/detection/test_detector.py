@@ -1,0 +1,148 @@
+"""What a detector says of texts: means over blocks and tokens, whatever the batch, saved and loaded alike."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lexergy.errors import LexergyError
+from lexergy.models.detection import Detector
+from lexergy.models.detection.blocks import Block
+from lexergy.models.detection.detector import DetectorSettings
+from lexergy.models.detection.readers import StatesReader, TokenisedText
+from lexergy.models.energies import StatesEnergy
+from toys.detection import MACHINE, PEOPLE, written
+
+TEXTS = [written(PEOPLE, 0), "it is rain.", written(MACHINE, 1) * 2, "hills sang softly. Rain over old walls."]
+
+
+def test_a_block_is_the_mean_of_its_tokens_and_a_text_of_its_blocks(detector):
+    (found,) = detector.detect(TEXTS[2:3])
+    text = detector.read(TEXTS[2])
+    blocks = detector.blocks_of(text)
+    assert len(blocks) > 3
+    means = [float(detector.reader.token_energies([text.piece(block)])[0].mean()) for block in blocks]
+    assert found.energy == pytest.approx(sum(means) / len(means), abs=1e-5)
+    assert found.probability == pytest.approx(1 / (1 + math.exp(-found.energy / 2)))
+    assert (found.blocks, found.tokens, found.share_read) == (len(blocks), len(text.ids), 1)
+
+
+def test_token_means_are_the_energy_of_the_energy_model(states_detector, encoder_detector):
+    lm, states = states_detector.reader.lm, states_detector.reader.energy
+    block = states_detector.read(TEXTS[0]).piece(states_detector.blocks_of(states_detector.read(TEXTS[0]))[0])
+    features = lm.state_features(block[None], prefix_length=1, features=states.features)
+    with torch.no_grad():
+        expected = states.score(block[None, :1], block[None, None, 1:], features=features[:, None])
+    assert float(states_detector.reader.token_energies([block])[0].mean()) == pytest.approx(float(expected), abs=1e-4)
+
+    encoder = encoder_detector.reader.energy
+    block = torch.tensor(encoder_detector.read(TEXTS[0]).ids[:20])
+    empty = torch.empty(1, 0, dtype=torch.long)
+    padded = torch.cat((block, torch.zeros(5, dtype=torch.long)))[None, None]  # [PAD] is 0
+    with torch.no_grad():
+        expected = encoder.score(empty, padded)
+    found = encoder_detector.reader.token_energies([block])[0]
+    assert found.shape == block.shape
+    assert float(found.mean()) == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_an_encoder_reads_its_own_tokens_as_it_reads_text(encoder_detector):
+    energy, tokenizer = encoder_detector.reader.energy, encoder_detector.reader.tokenizer
+    ids = encoder_detector.read("the rain sang.").ids
+    with torch.no_grad():
+        rows = energy.backbone(**tokenizer("the rain sang.", return_tensors="pt")).last_hidden_state[0, 1:-1]
+        expected = energy.head(rows).squeeze(-1)
+    torch.testing.assert_close(energy.token_energies([torch.tensor(ids)])[0], expected)
+
+
+def test_company_changes_nothing(detector):
+    together = list(detector.detect(TEXTS))
+    for text, found in zip(TEXTS, together, strict=True):
+        (alone,) = detector.detect([text])
+        assert alone.energy == pytest.approx(found.energy, abs=1e-5)
+
+
+def test_spans_cover_the_text_and_their_mean_is_its_energy(detector):
+    (found,) = detector.detect(TEXTS[3:])
+    assert found.blocks == 1
+    assert found.spans[0].start == 0
+    assert found.spans[-1].end == len(found.text)
+    counts = [end - start for start, end in detector.read(TEXTS[3]).words(Block(0, found.tokens), 16)]
+    mean = sum(count * span.energy for count, span in zip(counts, found.spans, strict=True)) / found.tokens
+    assert mean == pytest.approx(found.energy, abs=1e-5)
+
+
+def test_spans_cut_no_word(detector):
+    (found,) = detector.detect([written(PEOPLE, 5)])
+    assert len(found.spans) > 2
+    assert all(
+        found.text[one.end : two.start + 1].strip(" ") != found.text[one.end : two.start + 1]
+        for one, two in pairwise(found.spans)
+    )
+
+
+def test_a_text_without_blanks_is_cut_all_the_same():
+    text = TokenisedText("x" * 10, list(range(10)), [(place, place + 1) for place in range(10)])
+    assert list(text.words(Block(0, 10), 2)) == [(0, 4), (4, 8), (8, 10)]
+
+
+def test_a_spans_probability_is_discounted_by_its_length(states_detector):
+    (found,) = states_detector.detect([written(PEOPLE, 5)])
+    span = found.spans[-1]
+    counts = [end - start for start, end in states_detector.read(written(PEOPLE, 5)).words(Block(0, found.tokens), 16)]
+    assert counts[-1] < 24 < found.tokens
+    logit = math.log(span.probability / (1 - span.probability))
+    assert logit == pytest.approx(span.energy / 2 * math.sqrt(counts[-1] / 24), rel=1e-5)
+
+
+def test_storage_is_not_seen(detector):
+    plain, stored = detector.detect([TEXTS[0], TEXTS[0].replace(". ", " .\r\n\r\n\u00a0")])
+    assert plain == stored
+
+
+def test_of_a_very_long_text_excerpts_are_read(detector):
+    detector = Detector(detector.reader, DetectorSettings(24, most_blocks=3))
+    (found,) = detector.detect([written(PEOPLE, 3) * 10])
+    assert found.blocks == 3
+    assert found.tokens == 3 * 24
+    assert found.spans[0].start == 0
+    assert found.spans[-1].end > 0.9 * len(found.text)
+    read = sum(span.end - span.start for span in found.spans)
+    assert found.share_read == pytest.approx(read / len(found.text), rel=0.05)
+    text = detector.read(written(PEOPLE, 3) * 10)
+    middle = text.excerpts[1]
+    start = text.characters[middle.start][0]
+    assert text.ids[middle.start : middle.end] == detector.reader.tokenise(text.text[start : start + 192]).ids[:24]
+    means = [float(own.mean()) for own in detector.reader.token_energies([text.piece(b) for b in text.excerpts])]
+    assert found.energy == pytest.approx(sum(means) / 3, abs=1e-4)
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", "0 tokens"), ("\u200b \n", "0 tokens"), ("a", "1 token;")])
+def test_a_text_too_short_is_told_apart_and_the_rest_is_judged(detector, text, tokens):
+    first, short, last = detector.detect([TEXTS[0], text, TEXTS[1]])
+    assert isinstance(short, LexergyError)
+    assert tokens in str(short)
+    assert first.tokens > last.tokens > 1
+
+
+def test_saved_and_loaded_it_says_the_same(detector, tmp_path):
+    detector.save(tmp_path / "saved")
+    loaded = Detector.from_pretrained(tmp_path / "saved")
+    assert loaded.settings == detector.settings
+    assert list(loaded.detect(TEXTS)) == list(detector.detect(TEXTS))
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"format": 1}', '{"format": 9, "reader": "states"}'])
+def test_a_folder_that_is_no_detector(content, tmp_path):
+    if content is not None:
+        (tmp_path / "detector.json").write_text(content)
+    with pytest.raises(LexergyError, match=r"no detector at|damaged|another version"):
+        Detector.from_pretrained(tmp_path)
+
+
+def test_only_means_over_tokens_can_be_read_block_by_block(lm):
+    with pytest.raises(LexergyError, match="no mean over tokens"):
+        StatesReader(lm, StatesEnergy.for_lm(lm, (1,)))
+    with pytest.raises(LexergyError, match="no mean over tokens"):
+        StatesReader(lm, StatesEnergy.for_lm(lm, (1,), statistics="moments", hidden_units=4))

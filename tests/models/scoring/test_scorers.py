@@ -1,0 +1,175 @@
+"""Scores by every kind of model, against the sums written out by hand."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, GPT2Config, GPT2LMHeadModel
+
+from lexergy.errors import LexergyError
+from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
+from lexergy.models.cloze.bodies import BodyShape
+from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.scoring import scorers
+from lexergy.models.scoring.scorers import Scorer, load_scorer
+
+TEXTS = ["It was a dark, dark night.", "a night", "", "It was a dark, dark night.", "the dark was a night of it all"]
+MAX_LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return train_tokenizer(["it was a dark night " * 20], 270, tmp_path_factory.mktemp("bpe"), spoken=True)
+
+
+@pytest.fixture(scope="module")
+def shape(tokenizer):
+    return BodyShape(len(tokenizer), 16, 1, 2, MAX_LENGTH)
+
+
+@pytest.fixture(scope="module")
+def models(tokenizer, shape, tmp_path_factory):
+    """A folder of each kind, as training leaves it."""
+    folder = tmp_path_factory.mktemp("models")
+    masked = build_masked_lm(shape.vocab_size, 16, 1, 2, MAX_LENGTH, seed=3, mask_token=tokenizer.mask_token_id)
+    config = GPT2Config(vocab_size=shape.vocab_size, n_embd=16, n_layer=1, n_head=2, n_positions=MAX_LENGTH)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        causal = GPT2LMHeadModel(config)
+    made = {
+        "electric": ElectricModel.from_shape(shape, seed=1),
+        "residual": ElectricModel.from_shape(shape, seed=1, residual=True),
+        "residual/noise": TwoTowerModel.from_shape(shape, seed=2),
+        "electra-tt": ElectricModel.from_shape(shape, seed=1, noise_share=0.15),
+        "electra-tt/noise": TwoTowerModel.from_shape(shape, seed=2),
+        "electra": ElectricModel.from_shape(shape, seed=1, noise_share=0.15),
+        "electra/noise": MaskedGenerator.from_shape(shape, seed=2),
+        "two-tower": TwoTowerModel.from_shape(shape, seed=2),
+        "masked-lm": masked,
+        "causal": causal,
+    }
+    for name, model in made.items():
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    return folder
+
+
+def rows_of(tokenizer, text):
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return torch.tensor([[tokenizer.eos_token_id, *ids, tokenizer.eos_token_id]])
+
+
+def by_hand(kind, folder, tokenizer, text):
+    """The log-score of each token, one pass or one mask at a time."""
+    rows = rows_of(tokenizer, text)
+    inside = rows[0, 1:-1]
+    with torch.no_grad():
+        if kind == "electric":
+            return (-ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]).tolist()
+        if kind == "residual":
+            law = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].log_softmax(-1)
+            energies = ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]
+            return (law[torch.arange(len(inside)), inside] - energies).tolist()
+        if kind == "two-tower":
+            law = TwoTowerModel.from_pretrained(folder / kind)(rows).logits[0].log_softmax(-1)
+            return law[torch.arange(len(inside)), inside].tolist()
+        if kind == "electra-tt":
+            energies = ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]
+            q = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].softmax(-1)
+            q = q[torch.arange(len(inside)), inside]
+            return (0.15 * q / (0.15 * q + energies.exp() * (0.85 + 0.15 * q))).log().tolist()
+        if kind == "causal":
+            law = GPT2LMHeadModel.from_pretrained(folder / kind)(rows[:, :-1]).logits[0, :-1].log_softmax(-1)
+            return law[torch.arange(len(inside)), inside].tolist()
+        model = AutoModelForMaskedLM.from_pretrained(folder / kind)
+        found = []
+        for position in range(1, rows.shape[1] - 1):
+            masked = rows.clone()
+            masked[0, position] = tokenizer.mask_token_id
+            found.append(float(model(masked).logits[0, position].log_softmax(-1)[rows[0, position]]))
+        return found
+
+
+KINDS = {
+    "electric": ("Electric PLL", "1"),
+    "residual": ("Electric PLL", "1 + generator"),
+    "electra-tt": ("ELECTRA-TT PLL", "1 + generator"),
+    "two-tower": ("two-tower PLL", "1"),
+    "masked-lm": ("masked-LM PLL", "n"),
+    "causal": ("log-likelihood", "1"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_scores_are_the_sums_by_hand(models, tokenizer, kind):
+    scorer = load_scorer(models / kind)
+    assert (scorer.kind, scorer.passes) == KINDS[kind]
+    scores = scorer.score(TEXTS)
+    for text, score in zip(TEXTS, scores, strict=True):
+        expected = by_hand(kind, models, tokenizer, text) if text else []
+        assert score.log_scores == pytest.approx(expected, abs=1e-4)
+        assert score.log_score == pytest.approx(sum(expected), abs=1e-3)
+        assert score.num_pieces == 1
+    assert scorer.score([]) == []
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_batching_changes_nothing(models, kind, monkeypatch):
+    scorer = load_scorer(models / kind)
+    together = scorer.score(TEXTS)
+    monkeypatch.setattr(scorer, "_tokens_at_once", 1)
+    monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 1)
+    for one, other in zip(scorer.score(TEXTS), together, strict=True):
+        assert one.log_scores == pytest.approx(other.log_scores, abs=1e-5)
+
+
+def test_spans_say_where_a_token_stands(models):
+    text = "It was, a NIGHT!"
+    (score,) = load_scorer(models / "electric").score([text])
+    pieces = [text[start:end] for start, end in score.spans]
+    assert "".join(pieces).replace(" ", "").lower().startswith("itwas")
+    assert len(pieces) == len(score.log_scores)
+
+
+def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(tokenizer):
+    """The scores are then the tokens themselves, so that what was scored can be read off."""
+    scorer = Scorer("toy", tokenizer, lambda rows: rows[:, 1:-1].double(), start=0, end=0, max_length=5)
+    seen = []
+    scorer._token_scores = lambda rows: (seen.append(rows), rows[:, 1:-1].double())[1]
+    ids = tokenizer("it was a dark night of all", add_special_tokens=False)["input_ids"]
+    assert len(ids) > 6
+    (score,) = scorer.score(["it was a dark night of all"])
+    assert list(score.log_scores) == ids
+    assert score.num_pieces == math.ceil(len(ids) / 3)
+    assert max(rows.shape[1] for rows in seen) == 5
+
+
+def test_a_residual_electric_reads_no_more_at_once_than_its_noise_does(tokenizer, shape):
+    longer = ElectricModel.from_shape(replace(shape, max_length=4 * MAX_LENGTH), seed=1, residual=True).eval()
+    scorer = scorers.electric_scorer(longer, tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
+    (score,) = scorer.score(["night " * (MAX_LENGTH + 3)])
+    assert score.num_pieces > 1
+
+
+def test_models_that_give_no_score_are_refused(models, tmp_path):
+    with pytest.raises(LexergyError, match="without a two-tower generator"):
+        load_scorer(models / "electra")
+    MaskedGenerator.from_shape(BodyShape(11, 8, 1, 2, 8), seed=0).save_pretrained(tmp_path)
+    with pytest.raises(LexergyError, match="expected Electric, a two-tower model"):
+        load_scorer(tmp_path)
+    with pytest.raises(LexergyError, match="does not exist"):
+        load_scorer(tmp_path / "none")
+
+
+def test_a_causal_lm_without_tokenizer_is_refused(models):
+    with pytest.raises(LexergyError, match="has no tokenizer"):
+        scorers.causal_scorer(CausalLM(GPT2LMHeadModel.from_pretrained(models / "causal")))
+
+
+def test_spoken_text_is_read_as_transcripts_are_written(tokenizer):
+    read = [tokenizer(text)["input_ids"] for text in ("It’s naïve -- he SAID.", " it's naive he said")]
+    assert read[0] == read[1]
+    assert tokenizer.decode(read[0]) == " it's naive he said"

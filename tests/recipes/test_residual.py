@@ -1,0 +1,302 @@
+"""Recipes: what is read, and that a mistake is told in a line or two that names file, key and remedy."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lexergy.errors import LexergyError
+from lexergy.files import hash_of
+from lexergy.recipes.cloze import load_pretrain_recipe
+from lexergy.recipes.loader import packaged_recipes, read_yaml
+from lexergy.recipes.real_or_fake import load_laboratory_recipe
+from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.tasks.masked.objectives import load_objectives_recipe
+from lexergy.tasks.masked.translation import load_translation_recipe
+
+OTHER_KINDS = {
+    "models": load_pretrain_recipe,
+    "corpora": load_laboratory_recipe,
+    "cmudict": load_objectives_recipe,
+    "pairs": load_translation_recipe,
+}  # by a key that only these have
+TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
+SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
+TRANSFORMER = SHAPE | {"max_length": 32, "training": TRAINING}
+
+
+def recipe(**changes):
+    content = {
+        "name": "tiny",
+        "corpus": {"source": "texts"},
+        "windows": {"prefix": 4, "continuation": 4},
+        "lm": {"source": "somewhere"},
+        "energies": {"energy": {"kind": "states", "layers": [0, 1], "training": TRAINING}},
+    }
+    return content | changes
+
+
+def mistake(tmp_path, **changes) -> str:
+    path = tmp_path / "bad.yaml"
+    path.write_text(yaml.safe_dump(recipe(**changes)))
+    with pytest.raises(LexergyError) as raised:
+        load_recipe(path)
+    message = str(raised.value)
+    assert message.startswith(f"{path}: ")
+    assert message.count("\n") <= 1
+    return message.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize("path", packaged_recipes())
+def test_the_recipes_that_come_along_are_valid(path):
+    content = read_yaml(packaged_recipes()[path])
+    load = next((load for key, load in OTHER_KINDS.items() if key in content), load_recipe)
+    assert load(path).name == Path(path).stem
+
+
+def test_the_recipes_that_the_pages_name_are_there():
+    assert {"quickstart", "from-scratch", "smollm2-bit", "smollm2-sotu"} <= packaged_recipes().keys()
+
+
+def test_plain_data_reads_back_as_the_same_recipe():
+    loaded = load_recipe("from-scratch")
+    assert Recipe.model_validate(loaded.plain()) == loaded
+    assert loaded.plain()["energies"]["bit"]["from"] == "masked_lm"
+
+
+def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(recipe(energies={"e": {"kind": "bit", "training": TRAINING}})))
+    loaded = load_recipe(path)
+    assert (loaded.negatives.top_k, loaded.negatives.top_p, loaded.negatives.temperature) == (None, None, 1.0)
+    assert loaded.energies["e"].origin == "lm"
+    assert loaded.state_layers is None
+    assert loaded.generation is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"negatives": {"per_prefx": 2}}, "unknown key `negatives.per_prefx`; did you mean `per_prefix`?"),
+        ({"sed": 1}, "unknown key `sed`; did you mean `seed`?"),
+        (
+            {"energies": {"energy": {"kind": "states", "layerz": [1], "training": TRAINING}}},
+            "unknown key `energies.energy.layerz`; did you mean `layers`? (1 more mistake after this one)",
+        ),
+        (
+            {"energies": {"energy": {"kind": "bit", "form": "lm", "training": TRAINING}}},
+            "unknown key `energies.energy.form`; did you mean `from`?",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "training": TRAINING | {"learning_rat": 1}}}},
+            "unknown key `energies.e.training.learning_rat`; did you mean `learning_rate`?",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "zzz": 1}}},
+            "unknown key `lm.train.zzz`; expected one of hidden_size, num_layers, num_heads, feed_forward_size, "
+            "architecture, embedding_size, kernel_size, direction, max_length, training, vocab_size.",
+        ),
+        ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
+        (
+            {"energies": {"e": {"layers": [1]}}},
+            "`energies.e.kind` is missing; expected one of states, linear, bilstm, unit, bit, encoder, refreshed, sum.",
+        ),
+        ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
+        (
+            {"windows": {"prefix": 0, "continuation": 4}},
+            "`windows.prefix` is 0; input should be greater than or equal to 1.",
+        ),
+        (
+            {"negatives": {"top_k": 0}},
+            "`negatives.top_k` is 0; input should be greater than or equal to 1.",
+        ),
+        (
+            {"lm": {}},
+            "`lm`: neither of `source` and `train` given; expected exactly one of them.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": 3}}},
+            "`lm.train`: `hidden_size` is 16 and `num_heads` 3; expected a width that the number of heads divides.",
+        ),
+        (
+            {"lm": {"train": {"preset": "transf-bigger", "vocab_size": 300, "max_length": 9, "training": TRAINING}}},
+            "`lm.train`: `preset` is transf-bigger; expected one of conv, transf-small, transf-big, transf-huge, "
+            "conv-cpu, transf-small-cpu, transf-big-cpu, transf-huge-cpu.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "num_heads": None}}},
+            "`lm.train`: the key `num_heads` is missing; expected one, since a llama has heads.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "architecture": "gated_conv"}}},
+            "`lm.train`: `num_heads` is 2; leave it out, since gated convolutions have none.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "kernel_size": 3}}},
+            "`lm.train`: `kernel_size` is 3 and `architecture` llama; expected gated_conv, or no `kernel_size`.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "direction": "backwards"}}},
+            "`lm.train.direction` is 'backwards'; input should be 'left_to_right' or 'right_to_left'.",
+        ),
+        (
+            {"lm": {"train": TRANSFORMER | {"vocab_size": 300, "max_length": 7}}},
+            "`lm.train.max_length` is 7; expected at least 8, the prefix and the continuation of a window.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "from": "masked_lm", "training": TRAINING}}},
+            "the energy `e` is made from masked_lm; expected a section `masked_lm`.",
+        ),
+        (
+            {"energies": {"e": {"kind": "unit", "from": "masked_lm", "training": TRAINING}}},
+            "`energies.e`: `from` is masked_lm; expected lm, since a `unit` energy reads left to right.",
+        ),
+        (
+            {"energies": {"e": {"kind": "unit", "pooling": "first", "training": TRAINING}}},
+            "`energies.e`: `pooling` is first; expected continuation or sequence, since a `unit` reads left to right.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bilstm", "embedding_size": 4, "num_layers": 1, "training": TRAINING}}},
+            "the key `energies.e.hidden_size` is missing.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "objective": {"mining": "hard"}, "training": TRAINING}}},
+            "`energies.e.objective.mining` is 'hard'; input should be 'random', 'hardest' or 'all'.",
+        ),
+        (
+            {"energies": {"e": {"kind": "bit", "objective": {"margin": 0.1}, "training": TRAINING}}},
+            "`energies.e.objective`: `margin` is 0.1 and `loss` nce; expected `loss: ranking`, or no margin.",
+        ),
+        (
+            {
+                "energies": {
+                    "e": {"kind": "bit", "training": TRAINING},
+                    "f": {"kind": "refreshed", "of": "e", "objective": {"loss": "ranking"}, "training": TRAINING},
+                }
+            },
+            "`energies.f`: `objective.loss` is ranking; expected nce, which reads the law of the new negatives.",
+        ),
+    ],
+)
+def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
+    assert mistake(tmp_path, **changes) == message
+
+
+@pytest.mark.parametrize("name", ["windows", "../escape", "a/b", ""])
+def test_an_energy_cannot_take_another_folder(tmp_path, name):
+    states = recipe()["energies"]["energy"]
+    assert "names its folder" in mistake(tmp_path, energies={name: states})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"baselines": {"b": {"kind": "ralm", "training": TRAINING}}},
+            "the key `baselines.b.max_length` is missing; expected the length of the blocks to train on, since the "
+            "LM is somewhere and not trained here.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "ralm", "max_length": 7, "training": TRAINING}}},
+            "`baselines.b.max_length` is 7; expected at least 8, the prefix and the continuation of a window.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "ralm", "max_length": 8, "shape": SHAPE, "training": TRAINING}}},
+            "`baselines.b`: `shape` is given and `from` is lm, whose shape it has; expected `from: scratch`.",
+        ),
+        (
+            {"baselines": {"energy": {"kind": "balm", **TRANSFORMER}}},
+            "`energy` is the name of an energy and of a baseline; expected two names, since each names a folder.",
+        ),
+        (
+            {"baselines": {"b": {"kind": "balm", **TRANSFORMER, "embedding_size": 8}}},
+            "`baselines.b`: `embedding_size` is 8 and `architecture` llama; expected opt or gated_conv, which project "
+            "their embeddings to the width of the model; or leave `embedding_size` out.",
+        ),
+        ({"baselines": {"b": {"kind": "balmy"}}}, "`baselines.b.kind` is balmy; did you mean `balm`?"),
+    ],
+)
+def test_a_mistake_in_a_baseline_is_told(tmp_path, changes, message):
+    assert mistake(tmp_path, **changes) == message
+
+
+@pytest.mark.parametrize("name", ["windows", "baselines", "a/b"])
+def test_a_baseline_cannot_take_another_folder(tmp_path, name):
+    assert "the baseline's name" in mistake(tmp_path, baselines={name: {"kind": "balm", **TRANSFORMER}})
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("quickstart", "f0cd3f1ba50f74b0"),
+        ("from-scratch", "62108b47892ab7ed"),
+        ("smollm2-bit", "a5c92b33316156c8"),
+    ],
+)
+def test_keys_added_to_recipes_later_leave_finished_runs_finished(name, digest):
+    """The keys of stages hash what `plain` writes; these hashes are of before `baselines` and `split_seed`."""
+    recipe = load_recipe(name)
+    assert hash_of(recipe.plain()) == digest
+
+
+def test_a_key_added_later_is_written_where_it_is_used():
+    used = recipe(
+        corpus={"source": "texts", "split_seed": 0},
+        baselines={"b": {"kind": "balm", **TRANSFORMER, "architecture": "opt", "embedding_size": 8}},
+        energies={"e": {"kind": "bit", "objective": {"mining": "hardest"}, "training": TRAINING}},
+    )
+    plain = Recipe.model_validate(used).plain()
+    assert plain["corpus"]["split_seed"] == 0
+    assert (plain["baselines"]["b"]["architecture"], plain["baselines"]["b"]["embedding_size"]) == ("opt", 8)
+    assert plain["energies"]["e"]["objective"]["mining"] == "hardest"
+    assert Recipe.model_validate(plain) == Recipe.model_validate(used)
+
+
+def test_state_energies_read_layers_that_there_are(tmp_path):
+    lm = {"train": TRANSFORMER | {"vocab_size": 300}}
+    states = recipe()["energies"]["energy"] | {"layers": [0, 2]}
+    message = mistake(tmp_path, lm=lm, energies={"a": states})
+    assert message == (
+        "an energy of kind `states` reads layer 2; expected 0 (embeddings) to 1, the last layer of `lm.train`."
+    )
+
+
+def test_state_energies_cannot_read_projected_states(tmp_path):
+    lm = {"train": TRANSFORMER | {"vocab_size": 300, "architecture": "opt", "embedding_size": 8}}
+    states = recipe()["energies"]["energy"] | {"layers": [1]}
+    assert "expected 0 (embeddings) to 0" in mistake(tmp_path, lm=lm, energies={"a": states})
+    conv = {key: value for key, value in lm["train"].items() if key != "num_heads"} | {"architecture": "gated_conv"}
+    Recipe.model_validate(recipe(lm={"train": conv}, energies={"a": states}))  # projects behind its last states
+
+
+def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):
+    assert "no mask token" in mistake(tmp_path, masked_lm=TRANSFORMER)
+
+
+def test_a_file_that_is_no_recipe(tmp_path):
+    with pytest.raises(LexergyError, match=r"no recipe `nowhere.yaml`.*quickstart"):
+        load_recipe("nowhere.yaml")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("name: [1\ncorpus: 2")
+    with pytest.raises(LexergyError, match="not valid YAML in line 2"):
+        load_recipe(broken)
+    broken.write_text("- a\n- b")
+    with pytest.raises(LexergyError, match="holds a list"):
+        load_recipe(broken)
+    broken.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LexergyError, match="not UTF-8"):
+        load_recipe(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("real-or-fake-cpu", "detect-table-2"),
+        ("electric-cpu", "pretrain"),
+        ("masked-objectives-cpu", "table-6.1"),
+        ("translation-cpu", "table-6.6"),
+    ],
+)
+def test_a_recipe_of_another_command_is_told_as_such(name, command):
+    with pytest.raises(LexergyError, match=f"another command: `lexergy .*{command}"):
+        load_recipe(name)

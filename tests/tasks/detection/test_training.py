@@ -1,0 +1,145 @@
+"""Training a detector: what is printed is what the saved detector says, and shortcuts are found and closed."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from lexergy.core.classification import classification_metrics
+from lexergy.models.detection import Detector
+from lexergy.models.energies import StatesEnergy
+from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
+from lexergy.tasks.detection.heads import fit_head
+from lexergy.tasks.detection.prepared import prepare_splits
+from lexergy.tasks.detection.shortcuts import audit_shortcuts
+from lexergy.tasks.detection.training import DETECTOR, TF_IDF, DetectorTraining, train_detector
+from toys.detection import PEOPLE, written
+
+
+@pytest.fixture(scope="module")
+def examples(pairs_file):
+    return load_examples([str(pairs_file)], [str(pairs_file)], human_field="human", machine_field="machine")
+
+
+@pytest.fixture(scope="module", params=["states", "encoder"])
+def trained(request, examples, lm_folder, encoder_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("detectors") / request.param
+    training = DetectorTraining(
+        lm=str(lm_folder),
+        layers=(1,),
+        encoder=str(encoder_folder) if request.param == "encoder" else None,
+        epochs=6,
+        block_tokens=64 if request.param == "states" else 32,
+        validation=0.2,
+        test=0.3,
+    )
+    return train_detector(examples, training, folder, progress=False), training, folder
+
+
+def test_it_learns_and_its_report_is_what_the_saved_detector_says(trained, examples):
+    report, training, folder = trained
+    splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
+    detector = Detector.from_pretrained(folder)
+    found = list(detector.detect(example.text for example in splits.test))
+    energies = torch.tensor([each.energy for each in found]) / detector.settings.temperature
+    is_machine = torch.tensor([example.is_machine for example in splits.test])
+    expected = classification_metrics(energies, is_machine, [example.group for example in splits.test])
+    assert report.metrics[DETECTOR].auc == pytest.approx(expected.auc)
+    assert report.metrics[DETECTOR].balanced_accuracy == pytest.approx(expected.balanced_accuracy)
+    assert report.metrics[DETECTOR].auc.value > 0.9
+    assert report.metrics[TF_IDF].auc.value > 0.9
+    assert json.loads((folder / "report.json").read_text())["temperature"] == detector.settings.temperature
+
+
+def test_log_z_is_of_the_calibrated_energies(trained, examples):
+    report, training, folder = trained
+    splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
+    machine = [example.text for example in splits.test if example.is_machine]
+    energies = torch.tensor([found.energy for found in Detector.from_pretrained(folder).detect(machine)])
+    expected = (-energies.double() / report.temperature).exp().mean().log()
+    assert set(report.log_z) == {f"{examples[0].source} ({who})" for who in ("people", "machines")}
+    assert report.log_z[f"{examples[0].source} (machines)"].value == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_shortcuts_of_the_stored_texts_are_closed(trained):
+    report, _, _ = trained
+    assert report.shortcuts_stored.by_shortcut["line breaks"] > 0.95
+    assert "line breaks" in report.shortcuts_stored.alarming
+    assert report.shortcuts_seen.by_shortcut["line breaks"] == 0.5
+    assert report.shortcuts_stored.by_shortcut["length"] > report.shortcuts_seen.by_shortcut["length"]
+
+
+def test_the_same_seed_gives_the_same_detector(examples, lm_folder, tmp_path):
+    training = DetectorTraining(lm=str(lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
+    first, second = (
+        train_detector([*examples[:10], *examples[-30:-20]], training, tmp_path / name, progress=False) for name in "ab"
+    )
+    assert asdict(first) | {"folder": ""} == asdict(second) | {"folder": ""}
+
+
+def test_the_head_is_the_logistic_regression_on_standardised_features(lm):
+    generator = torch.Generator().manual_seed(0)
+    energy = StatesEnergy.for_lm(lm, (), statistics="moments")
+    features = 5 + 2 * torch.randn(60, 10, generator=generator)
+    is_machine = features[:, 3] + torch.randn(60, generator=generator) > 5
+    groups = [f"group {n // 2}" for n in range(60)]
+    strength = fit_head(energy, features, is_machine, groups)
+    standard = (features - features.mean(0)) / features.std(0, correction=0)
+    fitted = LogisticRegression(C=strength, class_weight="balanced", max_iter=2000).fit(standard, is_machine)
+    with torch.no_grad():
+        energies = energy.of_features(features)
+    torch.testing.assert_close(
+        energies.double(), torch.from_numpy(fitted.decision_function(standard)), atol=1e-3, rtol=0
+    )
+    assert ((energies > 0) == is_machine).float().mean() > 0.8
+
+
+def test_groups_on_both_sides_would_flatter_the_penalty(lm):
+    """Features that only name the group are worthless: the strongest penalty is chosen."""
+    generator = torch.Generator().manual_seed(0)
+    named = torch.randn(30, 10, generator=generator).repeat_interleave(4, 0)
+    is_machine = torch.rand(30, generator=generator).repeat_interleave(4) > 0.5
+    groups = [f"group {n // 4}" for n in range(120)]
+    energy = StatesEnergy.for_lm(lm, (), statistics="moments")
+    assert fit_head(energy, named, is_machine, groups) <= 1e-2
+    assert fit_head(energy, named, is_machine, [str(n) for n in range(120)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("shortcut", "change"),
+    [
+        ("length", lambda text: text[: len(text) // 2]),
+        ("line breaks", lambda text: text.replace(". ", ".\n")),
+        ("other whitespace", lambda text: text.replace(".", " .")),
+        ("end of text", lambda text: text.rstrip(".")),
+        ("quotes and encoding", lambda text: f"“{text}”"),
+        ("punctuation", lambda text: text.replace(" and ", "; and ").replace(" the ", ", the ")),
+    ],
+)
+def test_a_shortcut_is_named(shortcut, change):
+    texts = [written(PEOPLE, n) for n in range(60)]
+    stored = [change(text) if n % 2 else text for n, text in enumerate(texts)]
+    groups = [str(n // 2) for n in range(60)]
+    audit = audit_shortcuts(stored, [n % 2 == 1 for n in range(60)], groups)
+    assert shortcut in audit.alarming
+    assert audit.by_shortcut[shortcut] > 0.9
+    fair = audit_shortcuts(texts, [n % 2 == 1 for n in range(60)], groups)
+    assert fair.accuracy < 0.75
+
+
+def test_where_texts_were_cut_does_not_tell_who_wrote_them(states_detector):
+    """People's texts are twice as long, and only they would break off within a sentence."""
+    examples = [
+        Example(written(PEOPLE, n) + (" " + written(PEOPLE, n + 100) if n % 2 else ""), n % 2 == 0, "toy", str(n))
+        for n in range(60)
+    ]
+    splits = ExampleSplits(examples, examples, examples)
+    train = prepare_splits(states_detector, splits).train
+    ends = [text.text.rstrip()[-1] in ".!?" for text in train.texts]
+    machine = train.is_machine.tolist()
+    audit = audit_shortcuts([text.text for text in train.texts], machine, train.groups)
+    assert audit.by_shortcut["end of text"] < 0.65
+    assert audit.by_shortcut["length"] < 0.65
+    assert sum(ends) < len(ends) / 2

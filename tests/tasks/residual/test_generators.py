@@ -1,0 +1,57 @@
+"""Generators trained from scratch: right to left, and by gated convolutions."""
+
+import math
+
+import pytest
+
+from lexergy.errors import LexergyError
+from lexergy.models.architectures.gated_conv import GatedConvForCausalLM
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.product_lm import num_parameters
+from lexergy.models.causal.right_to_left import RightToLeftLM
+from lexergy.recipes.residual import Recipe
+from lexergy.tasks.residual.base_models import build_tokenizer, build_windows, train_lm
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.parameters import count_parameters
+from lexergy.tasks.residual.run import run
+from toys.recipes import TRAINING, tiny_recipe
+
+CONV = {"architecture": "gated_conv", "hidden_size": 16, "num_layers": 2, "embedding_size": 8, "max_length": 32}
+LONGER = TRAINING | {"max_steps": 100, "evaluate_every": 50, "checkpoint_every": 100}
+
+
+def recipe_of(corpus, **lm) -> Recipe:
+    return Recipe.model_validate(
+        tiny_recipe(corpus, lm={"train": CONV | {"vocab_size": 300, "training": LONGER} | lm}, masked_lm=None)
+        | {"energies": {"unit": {"kind": "unit", "pairs": 20, "training": TRAINING}}, "generation": None}
+    )
+
+
+def test_a_right_to_left_lm_learns_to_read_from_the_right(corpus, tmp_path):
+    context = RunContext(recipe_of(corpus, direction="right_to_left"), tmp_path, progress=False)
+    for name in ("tokenizer", "windows", "lm"):
+        (tmp_path / name).mkdir()
+    build_tokenizer(context, tmp_path / "tokenizer")
+    build_windows(context, tmp_path / "windows")
+    facts = train_lm(context, tmp_path / "lm", seed=0)
+    lm, windows = RightToLeftLM.from_pretrained(tmp_path / "lm"), context.windows["test"].tokens
+    right, wrong = (lm.log_prob(tokens, suffix_length=5).mean() for tokens in (windows, windows.flip(1)))
+    assert float(right) > float(wrong) + 1
+    per_token = -lm.token_log_prob(windows, suffix_length=5).mean()
+    assert float(per_token) == pytest.approx(facts["validation"]["loss"], abs=0.5)
+    assert lm.lm.forbidden_tokens
+
+
+def test_a_run_on_gated_convolutions(corpus, tmp_path):
+    recipe = recipe_of(corpus)
+    result = run(recipe, tmp_path / "run", progress=False)
+    assert math.isfinite(result.energies["unit"].perplexity.upper)
+    lm = CausalLM.from_pretrained(tmp_path / "run" / "lm")
+    assert isinstance(lm.model, GatedConvForCausalLM)
+    assert count_parameters(recipe)["lm"] == num_parameters(lm.model)
+
+
+def test_a_run_goes_on_to_the_right(corpus, tmp_path):
+    with pytest.raises(LexergyError, match=r"right_to_left; expected left_to_right"):
+        run(recipe_of(corpus, direction="right_to_left"), tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,1 @@
+"""Tiny models, recipes, texts and runs that tests share."""

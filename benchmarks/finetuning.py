@@ -21,7 +21,7 @@ from lexergy.files import atomic_path, atomic_write_text
 from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.energies.backbones import encoder_backbone
-from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, FinetuneSettings, finetune
+from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, FinetuningRecipe, finetune
 
 UNTRAINED = "untrained"
 TASKS = {  # file, fields, task
@@ -131,7 +131,7 @@ def main() -> None:
     for task in options.tasks:
         data = data_of(task, limits)
         for name, source in encoders.items():
-            settings = FinetuneSettings(
+            settings = FinetuningRecipe(
                 source,
                 TASKS[task][2],  # type: ignore[arg-type]
                 epochs=options.epochs,

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from lexergy.recipes.training import learning_rate_at
+from lexergy.training.schedule import learning_rate_at
 from toys.training import toy_config
 
 

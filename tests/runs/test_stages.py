@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from lexergy.errors import LexergyError
-from lexergy.runs.stages import MANIFEST, PARTIAL, StageRunner, locked, read_stage, stage_seed
+from lexergy.runs.legacy import StageRunner, locked
+from lexergy.runs.stages import MANIFEST, PARTIAL, read_stage, stage_seed
 
 
 class Workshop:
@@ -124,7 +125,7 @@ def test_the_manifest_says_what_the_stage_was_built_from(tmp_path):
 HOLD = """
 import sys, time
 from pathlib import Path
-from lexergy.runs.stages import locked
+from lexergy.runs.legacy import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.training.loop import TrainingResult, train
 from lexergy.training.objectives.contrastive import ContrastiveData, NoiseContrastive
 
@@ -45,7 +45,7 @@ def toy_objective() -> NoiseContrastive:
     return NoiseContrastive(toy_data(50, seed=1), toy_data(20, seed=2))
 
 
-def toy_config(**changes: object) -> TrainingConfig:
+def toy_config(**changes: object) -> TrainingRecipe:
     settings = {
         "learning_rate": 0.01,
         "max_steps": 30,
@@ -55,14 +55,14 @@ def toy_config(**changes: object) -> TrainingConfig:
         "checkpoint_every": 4,
         "seed": 3,
     }
-    return TrainingConfig.model_validate({**settings, **changes})
+    return TrainingRecipe.model_validate({**settings, **changes})
 
 
-def long_config(checkpoint_every: int) -> TrainingConfig:
+def long_config(checkpoint_every: int) -> TrainingRecipe:
     return toy_config(max_steps=200, evaluate_every=50, checkpoint_every=checkpoint_every)
 
 
-def train_toy(config: TrainingConfig, folder: Path, dropout: float = 0.1) -> tuple[ToyEnergy, TrainingResult]:
+def train_toy(config: TrainingRecipe, folder: Path, dropout: float = 0.1) -> tuple[ToyEnergy, TrainingResult]:
     model = ToyEnergy(dropout)
     return model, train(model, toy_objective(), config, folder, progress=False)
 

@@ -18,7 +18,7 @@ from lexergy.training.loop import train
 from lexergy.training.objectives.language import LanguageModelling, MaskedLanguageModelling
 from toys.training import ToyEnergy, long_config, toy_config, toy_objective, train_toy
 
-SCRIPT = Path(__file__).with_name("training_toy.py")
+SCRIPT = Path(__file__).parents[1] / "toys" / "training.py"
 
 
 def same_weights(first: nn.Module, second: nn.Module) -> bool:

@@ -9,7 +9,7 @@ from lexergy.models.cloze.bodies import BodyShape
 from lexergy.recipes.loader import load_as
 from lexergy.recipes.residual import ShapeRecipe
 from lexergy.recipes.section import Fraction, PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 
 Share = Annotated[float, Field(gt=0, le=1)]
 RESERVED_NAMES = ("tokenizer", "tokens")
@@ -71,7 +71,7 @@ class ClozeModelRecipe(ShapeRecipe):
     residual: bool = False
     start: Literal["uniform", "unigram"] = "uniform"
     encoder: str | None = None
-    training: TrainingConfig
+    training: TrainingRecipe
 
     @model_validator(mode="after")
     def _keys_fit_the_kind(self) -> Self:
@@ -115,7 +115,7 @@ class ClozeModelRecipe(ShapeRecipe):
         )
 
 
-class PretrainRecipe(Section):
+class PretrainingRecipe(Section):
     """A whole pre-training; blocks have `block_length` tokens and one of context at each end."""
 
     name: str
@@ -149,6 +149,6 @@ class PretrainRecipe(Section):
         return self
 
 
-def load_pretrain_recipe(path_or_name: str | Path) -> PretrainRecipe:
+def load_pretrain_recipe(path_or_name: str | Path) -> PretrainingRecipe:
     """Read a recipe of pre-training from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(PretrainRecipe, path_or_name)
+    return load_as(PretrainingRecipe, path_or_name)

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from lexergy.recipes.presets import BILSTMS, with_preset
 from lexergy.recipes.section import PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
 
@@ -47,7 +47,7 @@ class TrainedEnergyRecipe(Section):
 
     added_later = frozenset({"pairs", "objective"})
 
-    training: TrainingConfig
+    training: TrainingRecipe
     objective: ObjectiveRecipe = ObjectiveRecipe()
     pairs: PositiveInt | None = None
 

@@ -23,7 +23,7 @@ from lexergy.recipes.residual import (
     WindowsRecipe,
 )
 from lexergy.recipes.section import PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 
 # Those that read nothing but the tokens (or the text) of a window.
 WindowEnergyRecipe = Annotated[
@@ -75,7 +75,7 @@ class GeneratorRecipe(CausalShapeRecipe):
     """A language model trained here, on each corpus, in each direction and with each seed that a study asks for."""
 
     max_length: PositiveInt
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
 class FoundGeneratorRecipe(Section):

@@ -9,7 +9,7 @@ from lexergy.recipes.energies import EnergyRecipe, LoraRecipe, NgramTablesRecipe
 from lexergy.recipes.loader import load_as
 from lexergy.recipes.presets import GENERATORS, with_preset
 from lexergy.recipes.section import Fraction, PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 
 RESERVED_FOLDERS = frozenset(
     {
@@ -122,7 +122,7 @@ class MaskedLMRecipe(ShapeRecipe):
 
     architecture: Literal["eurobert", "roberta"] = "eurobert"
     max_length: PositiveInt
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
 class TrainedLMRecipe(CausalShapeRecipe):
@@ -132,7 +132,7 @@ class TrainedLMRecipe(CausalShapeRecipe):
 
     direction: Literal["left_to_right", "right_to_left"] = "left_to_right"
     max_length: PositiveInt
-    training: TrainingConfig
+    training: TrainingRecipe
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
 
 
@@ -146,7 +146,7 @@ class FinetuneRecipe(Section):
     lora: LoraRecipe = LoraRecipe()
     max_length: PositiveInt
     validation_blocks: PositiveInt | None = None
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
 class LMRecipe(Section):
@@ -207,7 +207,7 @@ class RalmRecipe(Section):
     shape: CausalShapeRecipe | None = None
     max_length: PositiveInt | None = None
     ngram_tables: NgramTablesRecipe | None = None
-    training: TrainingConfig
+    training: TrainingRecipe
 
     @model_validator(mode="after")
     def _a_copy_has_its_shape(self) -> Self:
@@ -222,7 +222,7 @@ class BalmRecipe(CausalShapeRecipe):
     kind: Literal["balm"]
     max_length: PositiveInt
     ngram_tables: NgramTablesRecipe | None = None
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
 BaselineRecipe = Annotated[RalmRecipe | BalmRecipe, Field(discriminator="kind")]

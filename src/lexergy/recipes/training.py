@@ -1,6 +1,5 @@
 """What decides a training: optimiser, schedule, length, precision, and how often to look."""
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -10,7 +9,7 @@ PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class TrainingConfig(BaseModel):
+class TrainingRecipe(BaseModel):
     """Settings of one training; unknown keys are mistakes, and an error names its key.
 
     A step reads `batch_size * gradient_accumulation` examples, whatever the number of processes. The
@@ -39,7 +38,7 @@ class TrainingConfig(BaseModel):
     seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
-    def _warmup_ends(self) -> "TrainingConfig":
+    def _warmup_ends(self) -> "TrainingRecipe":
         if self.warmup_steps > self.max_steps:
             raise ValueError(
                 f"`warmup_steps` is {self.warmup_steps} and `max_steps` {self.max_steps}; "
@@ -50,18 +49,3 @@ class TrainingConfig(BaseModel):
     @property
     def examples_per_step(self) -> int:
         return self.batch_size * self.gradient_accumulation
-
-
-def learning_rate_at(config: TrainingConfig, step: int) -> float:
-    """The rate of step 0, 1, ..., max_steps - 1; the last warm-up step has the full rate.
-
-    lr * (step + 1) / warmup, then with u = (step - warmup) / (max_steps - warmup):
-    lr * (1 + cos(pi u)) / 2 (Loshchilov & Hutter 2017), lr * (1 - u), or lr.
-    """
-    if step < config.warmup_steps:
-        return config.learning_rate * (step + 1) / config.warmup_steps
-    if config.schedule == "constant":
-        return config.learning_rate
-    elapsed = (step - config.warmup_steps) / (config.max_steps - config.warmup_steps)
-    remaining = 1 - elapsed if config.schedule == "linear" else (1 + math.cos(math.pi * elapsed)) / 2
-    return config.learning_rate * remaining

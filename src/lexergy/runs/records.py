@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from lexergy.errors import LexergyError
-from lexergy.runs.columns import from_column
 from lexergy.recipes.residual import Recipe
+from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage
 
 RUN_FILE = "run.json"

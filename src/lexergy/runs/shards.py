@@ -1,13 +1,16 @@
 """A resumable store of Parquet shards, for long computations that are pure functions of the shard index."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pyarrow.parquet
 
-from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_path, canonical_json, remove_partials
+from lexergy.progress import progress_bar
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -21,9 +24,8 @@ class ShardStore:
     The work is resumed by computing what is missing::
 
         store = ShardStore(folder, provenance={"lm": hash, "seed": 0})
-        for index in store.missing(num_shards):
-            store.write(index, compute(index))
-        table = store.table(num_shards)
+        store.fill(num_shards(len(texts), per_shard=128), compute, "scores")
+        table = store.table(num_shards(len(texts), per_shard=128))
 
     `provenance` is all that the content depends on; shards of another provenance are refused at opening,
     and `ShardStore.clear(folder)` removes them.
@@ -58,6 +60,26 @@ class ShardStore:
         with atomic_path(self._path(index)) as partial:
             pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), partial)
 
+    def fill(
+        self,
+        num_shards: int,
+        compute: Callable[[int], pyarrow.Table],
+        label: str,
+        *,
+        progress: bool = True,
+        tokens_per_row: int | None = None,
+    ) -> None:
+        """Compute and write the shards that are missing; with `tokens_per_row`, progress shows tokens per second."""
+        missing = self.missing(num_shards)
+        with progress_bar(label, num_shards, progress, completed=num_shards - len(missing)) as bar:
+            for index in missing:
+                started = time.monotonic()
+                table = compute(index)
+                self.write(index, table)
+                seconds = time.monotonic() - started
+                rate = {} if tokens_per_row is None else {"tokens_per_second": len(table) * tokens_per_row / seconds}
+                bar.advance(1, **rate)
+
     def read(self, index: int) -> pyarrow.Table | None:
         """Shard `index`, None while it is missing."""
         path = self._path(index)
@@ -83,6 +105,16 @@ class ShardStore:
 
     def _path(self, index: int) -> Path:
         return self.folder / f"shard-{index:06d}.parquet"
+
+
+def num_shards(num_rows: int, per_shard: int) -> int:
+    """How many shards hold so many rows."""
+    return -(-num_rows // per_shard)
+
+
+def shard_rows(index: int, num_rows: int, per_shard: int) -> range:
+    """The rows of shard `index`."""
+    return range(index * per_shard, min((index + 1) * per_shard, num_rows))
 
 
 def _shard_files(folder: Path) -> list[Path]:

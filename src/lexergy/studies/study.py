@@ -24,9 +24,10 @@ from lexergy.recipes.real_or_fake import load_laboratory_recipe
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.report.picture import Panel
 from lexergy.runs.columns import from_column
+from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.records import RunResult
 from lexergy.runs.shards import ShardStore
-from lexergy.runs.stages import PARTIAL, StageRunner, locked, read_json, read_stage
+from lexergy.runs.stages import PARTIAL, read_json, read_stage
 from lexergy.studies import CATALOGUE
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.residual.context import RunContext

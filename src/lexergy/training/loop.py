@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
 from lexergy.progress import Bar, progress_bar
-from lexergy.recipes.training import TrainingConfig, learning_rate_at
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.training.checkpoints import (
     Checkpoint,
     HistoryRecord,
@@ -30,6 +30,7 @@ from lexergy.training.checkpoints import (
 )
 from lexergy.training.objectives.contrastive import Objective, ScheduledObjective, evaluating
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
+from lexergy.training.schedule import learning_rate_at
 from lexergy.training.setup import build_accelerator, build_optimizer
 
 HISTORY_FILE = "history.json"
@@ -49,7 +50,7 @@ class TrainingResult:
 def train(
     model: nn.Module,
     objective: Objective,
-    config: TrainingConfig,
+    config: TrainingRecipe,
     folder: str | Path,
     *,
     progress: bool = True,
@@ -91,7 +92,7 @@ class _Trainer:
         self,
         model: nn.Module,
         objective: Objective,
-        config: TrainingConfig,
+        config: TrainingRecipe,
         folder: Path,
         label: str,
         rate_factors: Mapping[str, float],

@@ -10,10 +10,10 @@ from accelerate.state import AcceleratorState, is_initialized
 from torch import nn
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 
 
-def build_accelerator(config: TrainingConfig) -> Accelerator:
+def build_accelerator(config: TrainingRecipe) -> Accelerator:
     # Accelerate remembers a process's first precision; a run may train its LM and its energy differently.
     if is_initialized() and AcceleratorState().mixed_precision != config.mixed_precision:
         AcceleratorState._reset_state()
@@ -37,7 +37,7 @@ def build_accelerator(config: TrainingConfig) -> Accelerator:
 
 
 def build_optimizer(
-    parameters: Mapping[str, nn.Parameter], config: TrainingConfig, rate_factors: Mapping[str, float]
+    parameters: Mapping[str, nn.Parameter], config: TrainingRecipe, rate_factors: Mapping[str, float]
 ) -> torch.optim.Optimizer:
     """Adam, or AdamW which spares vectors; each group's `rate_factor` multiplies the learning rate."""
     settings: dict[str, Any] = {

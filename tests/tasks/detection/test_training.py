@@ -14,7 +14,7 @@ from lexergy.tasks.detection.examples import Example, ExampleSplits, load_exampl
 from lexergy.tasks.detection.heads import fit_head
 from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
-from lexergy.tasks.detection.training import DETECTOR, TF_IDF, DetectorTraining, train_detector
+from lexergy.tasks.detection.training import DETECTOR, TF_IDF, DetectorRecipe, train_detector
 from toys.detection import PEOPLE, written
 
 
@@ -26,7 +26,7 @@ def examples(pairs_file):
 @pytest.fixture(scope="module", params=["states", "encoder"])
 def trained(request, examples, lm_folder, encoder_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("detectors") / request.param
-    training = DetectorTraining(
+    training = DetectorRecipe(
         lm=str(lm_folder),
         layers=(1,),
         encoder=str(encoder_folder) if request.param == "encoder" else None,
@@ -72,7 +72,7 @@ def test_shortcuts_of_the_stored_texts_are_closed(trained):
 
 
 def test_the_same_seed_gives_the_same_detector(examples, lm_folder, tmp_path):
-    training = DetectorTraining(lm=str(lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
+    training = DetectorRecipe(lm=str(lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
     first, second = (
         train_detector([*examples[:10], *examples[-30:-20]], training, tmp_path / name, progress=False) for name in "ab"
     )

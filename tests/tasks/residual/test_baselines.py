@@ -14,8 +14,8 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.runs.columns import from_column
+from lexergy.runs.legacy import StageRunner
 from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
-from lexergy.runs.stages import StageRunner
 from lexergy.tasks.residual import run as run_module
 from lexergy.tasks.residual.baselines import load_baseline
 from lexergy.tasks.residual.context import RunContext

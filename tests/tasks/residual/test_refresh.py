@@ -9,7 +9,7 @@ import torch
 from lexergy.models.energies import EnergyModel
 from lexergy.recipes.energies import RefreshedEnergyRecipe
 from lexergy.recipes.residual import Recipe
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
 from lexergy.tasks.residual.context import RunContext
@@ -33,7 +33,7 @@ def context(finished, recipe) -> RunContext:
 
 
 def refreshed(context, folder, **changes):
-    settings = REFRESHED["again"] | {"training": TrainingConfig(**SHORT)} | changes
+    settings = REFRESHED["again"] | {"training": TrainingRecipe(**SHORT)} | changes
     recipe = RefreshedEnergyRecipe(**settings)
     negatives = read_stage(context.folder / "negatives")
     features = context.energy(recipe.of).features

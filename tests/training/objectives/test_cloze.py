@@ -12,7 +12,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.training.loop import train
 from lexergy.training.objectives.cloze import CLASSIFIER_WEIGHT, NoiseDetection
 from lexergy.training.objectives.language import TwoTowerModelling
@@ -167,7 +167,7 @@ def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
     law = torch.tensor([0.4, 0.3, 0.2, 0.1])
     stream = torch.multinomial(law, 4000, replacement=True, generator=torch.Generator().manual_seed(0))
     objective = NoiseDetection(stream, stream[:200], BLOCK, classifier="electric", validation_blocks=16)
-    config = TrainingConfig(
+    config = TrainingRecipe(
         learning_rate=3e-3, max_steps=60, batch_size=16, warmup_steps=5, schedule="linear", evaluate_every=20
     )
     pair = make_pair()
@@ -220,7 +220,7 @@ def test_a_finished_noise_stays_as_it_is(tmp_path):
         frequencies=torch.zeros(VOCAB).log_softmax(0),
         rising_steps=2,
     )
-    config = TrainingConfig(learning_rate=1e-2, max_steps=4, batch_size=8, evaluate_every=2)
+    config = TrainingRecipe(learning_rate=1e-2, max_steps=4, batch_size=8, evaluate_every=2)
     result = train(pair, objective, config, tmp_path, progress=False)
     assert all(torch.equal(value, before[name]) for name, value in towers.state_dict().items())
     assert not torch.equal(pair.model.energy.weight, model_before)

@@ -3,7 +3,7 @@ import torch
 
 from lexergy.core.enumeration import all_sequences
 from lexergy.models.architectures.masked_lstm import PAD, MaskedLSTM
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.training.loop import train
 from lexergy.training.objectives.masked import (
     SampledPseudoLikelihood,
@@ -96,7 +96,7 @@ def test_each_objective_trains(loss, tmp_path):
     """Sequences that say the same token three times: any objective finds them likelier than others."""
     same = torch.arange(3)[:, None].expand(-1, 3).repeat(8, 1)
     model = MaskedLSTM(3, 8, seed=0)
-    config = TrainingConfig(learning_rate=0.05, max_steps=30, batch_size=12, evaluate_every=30)
+    config = TrainingRecipe(learning_rate=0.05, max_steps=30, batch_size=12, evaluate_every=30)
     result = train(model, SequenceObjective(loss, same, same), config, tmp_path, progress=False)
     assert result.validation["loss"] < result.history[0].validation["loss"]
     energies = model.energy_table(3).detach()

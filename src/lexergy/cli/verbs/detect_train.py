@@ -86,9 +86,9 @@ def train(
         from lexergy.tasks.detection.generation import generated_pairs
 
         examples = generated_pairs(human, str(generator), pairs=pairs, seed=seed, text_field=human_field)
-    from lexergy.tasks.detection.training import DetectorTraining, train_detector  # seconds: after what may be mistaken
+    from lexergy.tasks.detection.training import DetectorRecipe, train_detector  # seconds: after what may be mistaken
 
-    training = DetectorTraining(
+    training = DetectorRecipe(
         lm=lm,
         layers=chosen_layers,
         encoder=encoder,

@@ -124,7 +124,7 @@ def train(
     }
     from lexergy.tasks.finetuning.training import (  # seconds to import
         FinetuneData,
-        FinetuneSettings,
+        FinetuningRecipe,
         finetune,
         hold_out,
     )
@@ -132,7 +132,7 @@ def train(
     learnt, chosen = examples["train"], examples.get("validation")
     if chosen is None:
         learnt, chosen = hold_out(learnt, 0.1, seed)
-    settings = FinetuneSettings(
+    settings = FinetuningRecipe(
         encoder=encoder,
         task=task.value,  # type: ignore[arg-type]
         epochs=epochs,

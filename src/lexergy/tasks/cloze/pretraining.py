@@ -27,10 +27,11 @@ from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
 from lexergy.models.energies.backbones import encoder_backbone, load_tokenizer
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.scoring.frequencies import log_frequencies, save_frequencies
-from lexergy.recipes.cloze import ClozeModelRecipe, PretrainRecipe
+from lexergy.recipes.cloze import ClozeModelRecipe, PretrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process
-from lexergy.runs.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.runs.stages import Stage, stage_seed
 from lexergy.tasks.residual.base_models import seeded, training_facts
 from lexergy.tasks.residual.run import announce, say_nothing
 from lexergy.training.checkpoints import trainable_parameters
@@ -57,7 +58,7 @@ class PretrainResult:
     models: dict[str, Stage]
 
 
-def pretrain(recipe: PretrainRecipe, folder: str | Path, *, progress: bool = True) -> PretrainResult:
+def pretrain(recipe: PretrainingRecipe, folder: str | Path, *, progress: bool = True) -> PretrainResult:
     """Bring the models in `folder` up to date with the recipe; a killed training goes on where it was."""
     folder = Path(folder)
     progress = progress and is_main_process()
@@ -87,7 +88,7 @@ def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, inputs: li
 
 @dataclass(frozen=True)
 class _Pretraining:
-    recipe: PretrainRecipe
+    recipe: PretrainingRecipe
     folder: Path
     progress: bool
 

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, TokenisedText
 from lexergy.models.energies import TransformerEnergy
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.tasks.detection.examples import ExampleSplits
 from lexergy.tasks.detection.prepared import FittedDetector, PreparedTexts, prepare_splits
 from lexergy.training.loop import train
@@ -41,7 +41,7 @@ def fit_encoder(
         _pairs(detector, prepared.train, reader), _pairs(detector, prepared.validation, reader)
     )
     epoch = -(-objective.num_examples // BATCH_SIZE)
-    config = TrainingConfig(
+    config = TrainingRecipe(
         learning_rate=LEARNING_RATE,
         max_steps=epochs * epoch,
         batch_size=min(BATCH_SIZE, objective.num_examples),

@@ -23,7 +23,7 @@ DETECTOR, TF_IDF = "detector", "TF-IDF"
 
 
 @dataclass(frozen=True)
-class DetectorTraining:
+class DetectorRecipe:
     """What a detector is trained from and how; with an `encoder`, that is fine-tuned and the LM is not used."""
 
     lm: str = "smollm2-135m"
@@ -58,7 +58,7 @@ class DetectorReport:
 
 
 def train_detector(
-    examples: Sequence[Example], training: DetectorTraining, folder: str | Path, *, progress: bool = True
+    examples: Sequence[Example], training: DetectorRecipe, folder: str | Path, *, progress: bool = True
 ) -> DetectorReport:
     """Split by group, train, calibrate on the validation texts, judge on the test texts, and save to `folder`."""
     splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
@@ -70,7 +70,7 @@ def train_detector(
     return report
 
 
-def _fit(splits: ExampleSplits, training: DetectorTraining, folder: Path, progress: bool) -> FittedDetector:
+def _fit(splits: ExampleSplits, training: DetectorRecipe, folder: Path, progress: bool) -> FittedDetector:
     settings = DetectorSettings(training.block_tokens)
     if training.encoder is not None:
         from lexergy.tasks.detection.encoder import encoder_detector, fit_encoder

@@ -16,10 +16,11 @@ from lexergy.files import atomic_write_json, hash_of
 from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, Pooling, Task, longest_row
 from lexergy.models.finetuned.rows import RowWriter
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process
-from lexergy.runs.stages import Stage, StageRunner, locked
+from lexergy.runs.stages import Stage
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
 from lexergy.tasks.residual.base_models import training_facts
 from lexergy.tasks.residual.run import announce, say_nothing
@@ -35,7 +36,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuningRecipe:
     """How to fine-tune; the defaults are those of Table 3, Clark et al. 2020, of models of BERT-Base's size."""
 
     encoder: str
@@ -87,7 +88,7 @@ class FinetuneReport:
 
 
 def finetune(
-    data: FinetuneData, settings: FinetuneSettings, folder: str | Path, *, progress: bool = True
+    data: FinetuneData, settings: FinetuningRecipe, folder: str | Path, *, progress: bool = True
 ) -> FinetuneReport:
     """Train `num_seeds` models, each a stage that is never redone, and report the medians of their metrics."""
     folder = Path(folder)
@@ -145,7 +146,7 @@ def judge(finetuned: Finetuned, examples: Any) -> dict[str, float]:
 @dataclass(frozen=True)
 class _Finetuning:
     data: FinetuneData
-    settings: FinetuneSettings
+    settings: FinetuningRecipe
     progress: bool
 
     @cached_property
@@ -187,7 +188,7 @@ class _Finetuning:
         batch_size = min(settings.batch_size, objective.num_examples)
         epoch = -(-objective.num_examples // batch_size)
         steps = max(1, round(settings.epochs * epoch))
-        config = TrainingConfig(
+        config = TrainingRecipe(
             learning_rate=settings.learning_rate,
             max_steps=steps,
             batch_size=batch_size,
@@ -244,7 +245,7 @@ def span_rows(questions: Sequence[Question], writer: RowWriter) -> LabelledRows:
     return LabelledRows(rows, torch.tensor(targets))
 
 
-def _report(data: FinetuneData, settings: FinetuneSettings, folder: Path, stages: list[Stage]) -> FinetuneReport:
+def _report(data: FinetuneData, settings: FinetuningRecipe, folder: Path, stages: list[Stage]) -> FinetuneReport:
     judged_on = "validation" if data.test is None else "test"
     seeds = [stage.facts["metrics"][judged_on] for stage in stages]
     main = MAIN_METRIC[settings.task]

@@ -22,9 +22,10 @@ from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
 from lexergy.recipes.loader import describe_mistake, packaged_recipes, read_yaml
 from lexergy.recipes.residual import PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.runs.legacy import StageRunner, locked
+from lexergy.runs.stages import Stage, stage_seed
 from lexergy.tasks.residual.run import announce, say_nothing
 from lexergy.training.loop import train
 from lexergy.training.objectives.masked import (
@@ -58,10 +59,10 @@ class FieldRecipe(Section):
     """How wide the LSTMs are, and how they are trained."""
 
     hidden_size: PositiveInt
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
-class ObjectivesRecipe(Section):
+class MaskedObjectivesRecipe(Section):
     """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary."""
 
     name: str
@@ -81,19 +82,19 @@ class SequenceData(NamedTuple):
     law: SequenceLaw | None
 
 
-def load_objectives_recipe(path_or_name: str | Path) -> ObjectivesRecipe:
+def load_objectives_recipe(path_or_name: str | Path) -> MaskedObjectivesRecipe:
     """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
     path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
     try:
-        return ObjectivesRecipe.model_validate(read_yaml(path))
+        return MaskedObjectivesRecipe.model_validate(read_yaml(path))
     except ValidationError as error:
-        raise LexergyError(f"{path}: {describe_mistake(error, ObjectivesRecipe)}") from None
+        raise LexergyError(f"{path}: {describe_mistake(error, MaskedObjectivesRecipe)}") from None
 
 
 class Experiment:
     """Trainings by what they are trained on and for; each is made once and then read."""
 
-    def __init__(self, recipe: ObjectivesRecipe, runner: StageRunner, progress: bool) -> None:
+    def __init__(self, recipe: MaskedObjectivesRecipe, runner: StageRunner, progress: bool) -> None:
         self.recipe = recipe
         self.making_seconds = 0.0  # of the trainings asked for, when they were made
         self.measuring_seconds = 0.0  # of their held-out numbers
@@ -155,14 +156,14 @@ class Experiment:
 
 
 @contextmanager
-def open_experiment(recipe: ObjectivesRecipe, folder: Path, *, progress: bool) -> Iterator[Experiment]:
+def open_experiment(recipe: MaskedObjectivesRecipe, folder: Path, *, progress: bool) -> Iterator[Experiment]:
     """The experiment in its folder, locked meanwhile."""
     with locked(folder):
         runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
         yield Experiment(recipe, runner, progress)
 
 
-def sequence_data(recipe: ObjectivesRecipe, source: Source, size: int | None) -> SequenceData:
+def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | None) -> SequenceData:
     """Training, validation and held-out sequences: the same for all objectives, others for each seed."""
     seed = stage_seed(recipe.seed, f"data {source} {size}")
     if source in LAWS:

@@ -32,9 +32,10 @@ from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.recipes.loader import load_as
 from lexergy.recipes.residual import ShapeRecipe
 from lexergy.recipes.section import Fraction, PositiveInt, Section
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.stages import Stage, StageRunner, locked, stage_seed
+from lexergy.runs.legacy import StageRunner, locked
+from lexergy.runs.stages import Stage, stage_seed
 from lexergy.tasks.masked.mcmc import Sampling
 from lexergy.tasks.masked.translation_walks import Walk, mask_predict_translations, read_walk, walk_translations
 from lexergy.tasks.residual.base_models import seeded, training_facts
@@ -62,7 +63,7 @@ class TranslatorRecipe(ShapeRecipe):
     """The size of encoder and decoder (`num_layers` each), and how they are trained."""
 
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    training: TrainingConfig
+    training: TrainingRecipe
 
 
 class TranslationRecipe(Section):

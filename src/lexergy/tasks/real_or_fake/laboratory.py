@@ -32,9 +32,10 @@ from lexergy.progress import progress_bar
 from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.shards import ShardStore
-from lexergy.runs.stages import PARTIAL, Stage, StageRunner, locked, read_json
+from lexergy.runs.stages import PARTIAL, Stage, read_json
 from lexergy.tasks.real_or_fake.context import CorpusContext, CorpusTexts
 from lexergy.tasks.real_or_fake.foreign_texts import write_foreign_twins
 from lexergy.tasks.real_or_fake.scores import Scores, best_stump

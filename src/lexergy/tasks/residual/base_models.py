@@ -16,7 +16,7 @@ from lexergy.models.architectures.scratch import build_causal_lm, build_masked_l
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.recipes.residual import MaskedLMRecipe, TrainedLMRecipe
-from lexergy.recipes.training import TrainingConfig
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.processes import is_main_process, meet
 from lexergy.runs.stages import stage_seed
 from lexergy.tasks.residual.context import SPLITS, TOKENIZER_FOLDER, RunContext
@@ -185,7 +185,7 @@ def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     return {"parameters": model.num_parameters(), **training_facts(result)}
 
 
-def seeded(config: TrainingConfig, seed: int) -> TrainingConfig:
+def seeded(config: TrainingRecipe, seed: int) -> TrainingRecipe:
     """The training with a seed of its own, made of the stage's and of the one that the recipe gives it."""
     return config.model_copy(update={"seed": stage_seed(seed, f"training {config.seed}")})
 

@@ -14,9 +14,10 @@ from lexergy.recipes.energies import (
 )
 from lexergy.recipes.residual import RalmRecipe, Recipe
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.records import RUN_FILE, RunResult, load_run
-from lexergy.runs.stages import Stage, StageRunner, locked, read_json
+from lexergy.runs.stages import Stage, read_json
 from lexergy.tasks.residual.base_models import (
     build_tokenizer,
     build_windows,

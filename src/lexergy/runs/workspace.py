@@ -1,0 +1,156 @@
+"""A folder in which long work happens: one lock, stages, a seed for each of them, and progress.
+
+Every long command opens one. A finished stage is only read, a killed one goes on where it was.
+
+    with open_workspace("runs/mine", seed=0) as workspace:
+        windows = workspace.stage("windows", config, [], build_windows)
+        lm = workspace.stage("lm", config, [windows], train_lm, together=True)
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json, hash_of
+from lexergy.runs.processes import is_main_process, wait_until
+from lexergy.runs.shards import ShardStore
+from lexergy.runs.stages import (
+    MANIFEST,
+    PARTIAL,
+    Facts,
+    Stage,
+    begin_stage,
+    current_versions,
+    is_named,
+    read_stage,
+    remove_leftovers,
+    stage_seed,
+)
+
+
+@dataclass(frozen=True)
+class OpenStage:
+    """A stage while it is built: where to write, from which random numbers, and whether to show progress.
+
+    The folder may hold the beginning of this very work, when it was killed.
+    """
+
+    name: str
+    folder: Path
+    seed: int
+    key: str
+    progress: bool
+
+    def store(self, folder: str, **provenance: Any) -> ShardStore:
+        """Shards of this stage; its key stands for all that they depend on."""
+        return stage_store(self, folder, **provenance)
+
+
+Build = Callable[[OpenStage], Facts]
+
+
+class Workspace:
+    """Brings stages up to date, one after the other; made by `open_workspace`, which holds the folder's lock."""
+
+    def __init__(self, folder: Path, seed: int, progress: bool) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.progress = progress
+        self.stages: dict[str, Stage] = {}
+
+    def stage(
+        self, name: str, config: dict[str, Any], inputs: Sequence[Stage], build: Build, *, together: bool = False
+    ) -> Stage:
+        """The finished stage `name`; `build` is called only when it is not finished yet.
+
+        `build` must end with the same result whether it was killed before or not, and returns the facts for the
+        manifest. Of several processes all build a stage `together` (a training, which shares its batches out); any
+        other the first one builds alone.
+        """
+        seed = stage_seed(self.seed, name)
+        built_from = {stage.name: stage.key for stage in inputs}
+        key = hash_of({"stage": name, "config": config, "seed": seed, "built_from": built_from})
+        opened = OpenStage(name, self.folder / name, seed, key, self.progress)
+        if not is_main_process():
+            _take_part(opened, build if together else None)
+        elif not is_named(opened.folder / MANIFEST, key):
+            attempts = begin_stage(opened.folder, key)
+            self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
+            started = time.monotonic()
+            facts = build(opened)
+            manifest = {
+                "name": name,
+                "key": key,
+                "config": config,
+                "seed": seed,
+                "built_from": built_from,
+                "versions": current_versions(),
+                "seconds": round(time.monotonic() - started, 3),  # of the last attempt
+                "attempts": attempts,
+                "facts": facts,
+            }
+            atomic_write_json(opened.folder / MANIFEST, manifest)
+        if is_main_process():
+            (opened.folder / PARTIAL).unlink(missing_ok=True)
+        self.stages[name] = read_stage(opened.folder)
+        return self.stages[name]
+
+    def _announce(self, text: str) -> None:
+        if self.progress:
+            print(f"stage {text}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def open_workspace(folder: str | Path, seed: int, *, progress: bool = True) -> Iterator[Workspace]:
+    """The workspace in `folder`, which no other process writes meanwhile. A dead process holds no lock.
+
+    Of several processes that were launched together only the first writes, shows progress and holds the lock.
+    """
+    folder = Path(folder)
+    if not is_main_process():
+        yield Workspace(folder, seed, progress=False)
+        return
+    with _locked(folder):
+        remove_leftovers(folder)
+        yield Workspace(folder, seed, progress)
+
+
+def stage_store(stage: Stage | OpenStage, folder: str, **provenance: Any) -> ShardStore:
+    """The shards that a stage keeps in a folder of its own."""
+    return ShardStore(stage.folder / folder, {"key": stage.key, **provenance})
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise LexergyError(f"{folder} is a file; expected a folder for the run, new or of an earlier run.") from None
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise LexergyError(
+            f"another process is writing the run {folder}; wait until it has finished, or choose another folder."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _take_part(stage: OpenStage, build: Build | None) -> None:
+    """What another process than the first does in a stage: build with it where there is something to, and wait."""
+    manifest = stage.folder / MANIFEST
+    if build is not None:
+        wait_until(lambda: is_named(stage.folder / PARTIAL, stage.key) or is_named(manifest, stage.key))
+        if not is_named(manifest, stage.key):
+            build(stage)
+    wait_until(lambda: is_named(manifest, stage.key))

@@ -9,6 +9,7 @@ from transformers import AutoModelForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
@@ -121,6 +122,7 @@ def test_batching_changes_nothing(models, kind, monkeypatch):
     scorer = load_scorer(models / kind)
     together = scorer.score(TEXTS)
     monkeypatch.setattr(scorer, "_tokens_at_once", 1)
+    monkeypatch.setattr(log_probs, "LOGITS_BYTES", 1)
     monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 1)
     for one, other in zip(scorer.score(TEXTS), together, strict=True):
         assert one.log_scores == pytest.approx(other.log_scores, abs=1e-5)

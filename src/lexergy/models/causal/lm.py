@@ -14,6 +14,7 @@ from lexergy.core.decoding import Decoding
 from lexergy.core.vocabulary import NEVER, VocabularySummary, summarise
 from lexergy.errors import LexergyError
 from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
+from lexergy.models.causal.log_probs import pick_log_prob, rows_at_once
 from lexergy.models.causal.sampling import PooledStates, RepeatedPrefix, Samples, sample_batch
 from lexergy.models.causal.shared_prefix import Continuations, PrefixSharing, SharedPrefix, prefill
 from lexergy.models.causal.state_features import StateFeatures, token_moments, token_statistics
@@ -24,7 +25,6 @@ Direction = Literal["left_to_right", "right_to_left"]
 
 _REFERENCE = "lexergy_lm.json"
 _HERE = "."
-_SCORING_BYTES = 2**28  # logits held at once while scoring
 _PREFIXES_AT_ONCE = 256  # whose keys and values are held at once
 
 
@@ -244,8 +244,7 @@ class CausalLM:
         """log p_LM(x_t | x_<t) of each continuation token of rows (B, L): (B, C) float64."""
         scored = []
         for rows, logits, _ in self._scored(self._check_rows(tokens, prefix_length), prefix_length):
-            picked = logits.double().log_softmax(-1).gather(-1, rows[:, prefix_length:, None])
-            scored.append(picked.squeeze(-1))
+            scored.append(pick_log_prob(logits, rows[:, prefix_length:]))
         return torch.cat(scored).cpu()
 
     @torch.inference_mode()
@@ -275,7 +274,7 @@ class CausalLM:
         tokens = self._check_rows(tokens, 1)
         length = tokens.shape[1] - 1
         parts = []
-        for rows in tokens.split(max(1, _SCORING_BYTES // (8 * length * self.vocab_size))):
+        for rows in tokens.split(rows_at_once(length, self.vocab_size)):
             logits, hidden_states = self._whole_logits(rows, length, bool(features.layers))
             laws = logits.flatten(0, 1)  # (b C, V)
             statistics = token_statistics(laws, rows[:, 1:].flatten(), summarise(laws)).unflatten(0, (len(rows), -1))
@@ -366,7 +365,7 @@ class CausalLM:
         """A few rows (b, L) at a time: the logits (b, C, V) that predict each continuation token and, with states,
         the hidden states of the tokens themselves."""
         length = tokens.shape[1] - prefix_length
-        few = max(1, _SCORING_BYTES // (8 * length * self.vocab_size))
+        few = rows_at_once(length, self.vocab_size)
         for group in tokens.split(_PREFIXES_AT_ONCE):
             if not self._shares_prefix(tokens.shape[1]):
                 for rows in group.split(few):

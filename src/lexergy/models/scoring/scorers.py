@@ -14,6 +14,7 @@ from lexergy.core.batches import batches_by_length
 from lexergy.core.cloze_nce import electra_log_prob
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.log_probs import token_log_prob
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees, reads_trees, tree_logits
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.energies.backbones import load_tokenizer
@@ -272,16 +273,21 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         start = next((token for token in candidates if token is not None), None)
     if start is None:
         raise LexergyError(f"the LM {lm.source} has no token to start a text with; give a `start_token`.")
-    return Scorer(
-        "log-likelihood",
-        lm.tokenizer,
-        lambda rows: _softmax_scores(
+
+    def token_scores(rows: Tensor) -> Tensor:
+        rows = rows.to(lm.device)
+        return token_log_prob(
             lambda chunk: lm.forbid_(lm.model(input_ids=chunk, use_cache=False).logits[:, :-1]),
             rows,
             rows[:, 1:],
             lm.vocab_size,
-            lm.device,
-        ),
+            torch.float32,
+        )
+
+    return Scorer(
+        "log-likelihood",
+        lm.tokenizer,
+        token_scores,
         start=start,
         end=None,
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
@@ -324,26 +330,9 @@ def masked_scorer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
 
 
 def _two_tower_log_prob(model: TwoTowerModel, rows: Tensor) -> Tensor:  # (B, n + 2) -> (B, n)
+    rows = rows.to(device_of(model))
     vocab_size = model.config.body["vocab_size"]
-    return _softmax_scores(lambda chunk: model(chunk).logits, rows, rows[:, 1:-1], vocab_size, device_of(model))
-
-
-def _softmax_scores(
-    logits_of: Callable[[Tensor], Tensor],  # rows (R, L) -> (R, n, V)
-    rows: Tensor,  # (B, L)
-    targets: Tensor,  # (B, n)
-    vocab_size: int,
-    device: torch.device,
-) -> Tensor:  # (B, n) on the CPU
-    """log-probabilities of the targets, so many rows at a time that the logits fit into memory."""
-    at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * vocab_size))
-    parts = []
-    for chunk, target in zip(rows.to(device).split(at_once), targets.to(device).split(at_once), strict=True):
-        logits = logits_of(chunk)
-        # Row by row: the exponentials of a whole chunk would leave the caches of a CPU.
-        log_z = torch.stack([row.logsumexp(-1) for row in logits])
-        parts.append((logits.gather(-1, target.unsqueeze(-1)).squeeze(-1) - log_z).cpu())
-    return torch.cat(parts)
+    return token_log_prob(lambda chunk: model(chunk).logits, rows, rows[:, 1:-1], vocab_size, torch.float32)
 
 
 def _max_length(tokenizer: PreTrainedTokenizerBase, *models: Any) -> int | None:

@@ -15,6 +15,7 @@ from lexergy.data.windows import Windows
 from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import NgramLM, ProductLM, load_lm, num_parameters, save_lm
 from lexergy.models.energies import NgramTables
@@ -27,7 +28,6 @@ from lexergy.tasks.residual.context import RunContext
 from lexergy.training.loop import train
 from lexergy.training.objectives.language import LanguageModelling
 
-SCORING_BYTES = 2**28  # logits held at once
 BASE = "base"
 
 
@@ -113,10 +113,9 @@ def measure_baselines(context: RunContext, folder: Path, seed: int) -> dict[str,
 def token_log_prob(model: nn.Module, lm: CausalLM, windows: Windows) -> Tensor:
     """log P(x_t | x_<t) of each continuation token (N, C), float64; what `lm` forbids has no probability here."""
     length = windows.continuation_length
-    few = max(1, SCORING_BYTES // (8 * windows.tokens.shape[1] * lm.vocab_size))
-    scored = []
-    for rows in windows.tokens.to(lm.device).split(few):
-        logits = model(input_ids=lm.with_start(rows)).logits[:, -length - 1 : -1].float()  # (b, C, V)
-        log_probs = lm.forbid_(logits).double().log_softmax(-1)
-        scored.append(log_probs.gather(-1, rows[:, -length:, None]).squeeze(-1))
-    return torch.cat(scored).cpu()
+
+    def logits_of(rows: Tensor) -> Tensor:  # (b, L) -> (b, C, V)
+        return lm.forbid_(model(input_ids=lm.with_start(rows)).logits[:, -length - 1 : -1].float())
+
+    rows = windows.tokens.to(lm.device)
+    return log_probs.token_log_prob(logits_of, rows, rows[:, -length:], lm.vocab_size)

@@ -21,7 +21,8 @@ from lexergy.files import atomic_path, atomic_write_text
 from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.energies.backbones import encoder_backbone
-from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, FinetuningRecipe, finetune
+from lexergy.recipes.finetuning import FinetuningRecipe
+from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, finetune
 
 UNTRAINED = "untrained"
 TASKS = {  # file, fields, task
@@ -132,8 +133,8 @@ def main() -> None:
         data = data_of(task, limits)
         for name, source in encoders.items():
             settings = FinetuningRecipe(
-                source,
-                TASKS[task][2],  # type: ignore[arg-type]
+                encoder=source,
+                task=TASKS[task][2],  # type: ignore[arg-type]
                 epochs=options.epochs,
                 learning_rate=options.learning_rate,
                 layer_decay=options.layer_decay,

@@ -7,7 +7,8 @@ from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
 from lexergy.recipes.presets import BILSTMS, GENERATORS, PAPER_VOCABULARY
-from lexergy.recipes.residual import CausalShapeRecipe, Recipe
+from lexergy.recipes.residual import Recipe
+from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.tasks.residual.energies import make_token_energy
 from lexergy.tasks.residual.parameters import count_parameters
 

@@ -9,10 +9,9 @@ from lexergy.errors import LexergyError
 from lexergy.files import hash_of
 from lexergy.recipes.cloze import load_pretrain_recipe
 from lexergy.recipes.loader import packaged_recipes, read_yaml
+from lexergy.recipes.masked import load_objectives_recipe, load_translation_recipe
 from lexergy.recipes.real_or_fake import load_laboratory_recipe
 from lexergy.recipes.residual import Recipe, load_recipe
-from lexergy.tasks.masked.objectives import load_objectives_recipe
-from lexergy.tasks.masked.translation import load_translation_recipe
 
 OTHER_KINDS = {
     "models": load_pretrain_recipe,
@@ -70,7 +69,6 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
     loaded = load_recipe(path)
     assert (loaded.negatives.top_k, loaded.negatives.top_p, loaded.negatives.temperature) == (None, None, 1.0)
     assert loaded.energies["e"].origin == "lm"
-    assert loaded.state_layers is None
     assert loaded.generation is None
 
 

@@ -5,10 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.models.cloze.bodies import BodyShape
 from lexergy.recipes.loader import load_as
-from lexergy.recipes.residual import ShapeRecipe
 from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.shapes import ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -101,18 +100,6 @@ class ClozeModelRecipe(ShapeRecipe):
     @property
     def noise_scale(self) -> float:
         return self.noise_size or (1 / 3 if self.kind == "electra" else 1 / 4)
-
-    def shape(self, vocab_size: int, max_length: int) -> BodyShape:
-        return BodyShape(
-            vocab_size,
-            self.hidden_size,
-            self.num_layers,
-            self.num_heads,
-            max_length,
-            self.architecture,
-            self.feed_forward_size,
-            self.dropout,
-        )
 
 
 class PretrainingRecipe(Section):

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.models.causal.lm import Direction
 from lexergy.recipes.energies import (
     BiLSTMEnergyRecipe,
     EncoderEnergyRecipe,
@@ -14,7 +13,6 @@ from lexergy.recipes.energies import (
 )
 from lexergy.recipes.loader import load_as
 from lexergy.recipes.residual import (
-    CausalShapeRecipe,
     CorpusRecipe,
     LMRecipe,
     NegativesRecipe,
@@ -23,6 +21,7 @@ from lexergy.recipes.residual import (
     WindowsRecipe,
 )
 from lexergy.recipes.section import PositiveInt, Section
+from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe
 
 # Those that read nothing but the tokens (or the text) of a window.

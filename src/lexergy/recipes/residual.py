@@ -1,14 +1,14 @@
 """A recipe: everything that decides the result of a run, written down in one YAML file."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.recipes.loader import load_as
-from lexergy.recipes.presets import GENERATORS, with_preset
 from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
 RESERVED_FOLDERS = frozenset(
@@ -55,66 +55,6 @@ class WindowsRecipe(Section):
     test: PositiveInt | None = None
 
 
-class ShapeRecipe(Section):
-    """The size of a transformer; `feed_forward_size` null: what is usual for its architecture."""
-
-    added_later = frozenset({"feed_forward_size"})
-
-    hidden_size: PositiveInt
-    num_layers: PositiveInt
-    num_heads: PositiveInt
-    feed_forward_size: PositiveInt | None = None
-
-    @model_validator(mode="after")
-    def _heads_divide_width(self) -> Self:
-        if self.num_heads is not None and self.hidden_size % self.num_heads:
-            raise ValueError(
-                f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
-                "expected a width that the number of heads divides"
-            )
-        return self
-
-
-class CausalShapeRecipe(ShapeRecipe):
-    """A Llama, an OPT, or gated convolutions over `kernel_size` tokens (null: 4) instead of attention.
-
-    The embeddings of the last two may be narrower or wider than the model (`embedding_size`). `preset` names a shape
-    of `presets.GENERATORS`, whose keys need not be written then.
-    """
-
-    added_later = ShapeRecipe.added_later | {"architecture", "embedding_size", "kernel_size"}
-
-    num_heads: PositiveInt | None = None  # type: ignore[assignment]
-    architecture: Literal["llama", "opt", "gated_conv"] = "llama"
-    embedding_size: PositiveInt | None = None
-    kernel_size: PositiveInt | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _filled_in(cls, keys: Any) -> Any:
-        return with_preset(keys, GENERATORS)
-
-    @model_validator(mode="after")
-    def _keys_fit_the_architecture(self) -> Self:
-        is_conv = self.architecture == "gated_conv"
-        if self.num_heads is None and not is_conv:
-            raise ValueError(f"the key `num_heads` is missing; expected one, since a {self.architecture} has heads")
-        for key in ("num_heads", "feed_forward_size"):
-            if getattr(self, key) is not None and is_conv:
-                raise ValueError(f"`{key}` is {getattr(self, key)}; leave it out, since gated convolutions have none")
-        if self.kernel_size is not None and not is_conv:
-            raise ValueError(
-                f"`kernel_size` is {self.kernel_size} and `architecture` {self.architecture}; expected gated_conv, or "
-                "no `kernel_size`"
-            )
-        if self.embedding_size is not None and self.architecture == "llama":
-            raise ValueError(
-                f"`embedding_size` is {self.embedding_size} and `architecture` {self.architecture}; expected opt or "
-                "gated_conv, which project their embeddings to the width of the model; or leave `embedding_size` out"
-            )
-        return self
-
-
 class MaskedLMRecipe(ShapeRecipe):
     """A masked LM trained from scratch: the Llama without its causal mask (EuroBERT), or a RoBERTa."""
 
@@ -130,7 +70,7 @@ class TrainedLMRecipe(CausalShapeRecipe):
 
     added_later = CausalShapeRecipe.added_later | {"direction"}
 
-    direction: Literal["left_to_right", "right_to_left"] = "left_to_right"
+    direction: Direction = "left_to_right"
     max_length: PositiveInt
     training: TrainingRecipe
     vocab_size: Annotated[int, Field(ge=260)]  # 256 bytes and the special tokens
@@ -276,13 +216,6 @@ class Recipe(Section):
     def split_seed(self) -> int:
         """What decides the split and the windows that are kept."""
         return self.seed if self.corpus.split_seed is None else self.corpus.split_seed
-
-    @property
-    def state_layers(self) -> tuple[int, ...] | None:
-        """All the hidden layers that energies of kind `states` read; None when there is no such energy."""
-        from lexergy.models.causal.state_features import union_of_layers  # torch: not needed to read a recipe
-
-        return union_of_layers(energy.layers for energy in self.energies.values() if energy.kind == "states")
 
     @property
     def sums(self) -> dict[str, SumEnergyRecipe]:

@@ -10,11 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from lexergy.core.classification import classification_metrics
 from lexergy.models.detection import Detector
 from lexergy.models.energies import StatesEnergy
+from lexergy.recipes.detection import DetectorRecipe
 from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
 from lexergy.tasks.detection.heads import fit_head
 from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
-from lexergy.tasks.detection.training import DETECTOR, TF_IDF, DetectorRecipe, train_detector
+from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
 from toys.detection import PEOPLE, written
 
 

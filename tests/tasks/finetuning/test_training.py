@@ -8,11 +8,11 @@ from lexergy.errors import LexergyError
 from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.models.finetuned import Finetuned, FinetunedConfig, FinetunedEncoder
 from lexergy.models.finetuned.rows import RowWriter
+from lexergy.recipes.finetuning import FinetuningRecipe
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
 from lexergy.tasks.finetuning.training import (
     FinetuneData,
-    FinetuningRecipe,
     finetune,
     hold_out,
     load_finetuned,
@@ -81,7 +81,7 @@ def test_a_tiny_model_learns_what_can_be_learnt(encoders, files, tmp_path, task,
         load_questions(str(files / name)) if fields is None else load_labelled(str(files / name), fields)
         for name in ("train.jsonl", "test.jsonl")
     ]
-    settings = FinetuningRecipe(str(encoders / "electric"), task, **SETTINGS)
+    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task=task, **SETTINGS)
     report = finetune(FinetuneData(parts[0], parts[1]), settings, tmp_path, progress=False)
     assert report.metrics[metric].median >= least
     assert report.judged_on == "validation"
@@ -106,12 +106,12 @@ def test_labels_are_checked_before_anything_is_trained(encoders, tmp_path):
     def texts(*labels):
         return [LabelledText(f"file:{n}", f"text {n}", None, label) for n, label in enumerate(labels)]
 
-    settings = FinetuningRecipe(str(encoders / "electric"), "classification", **SETTINGS)
+    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task="classification", **SETTINGS)
     with pytest.raises(LexergyError, match="at least two different labels"):
         finetune(FinetuneData(texts("a", "a"), texts("a")), settings, tmp_path, progress=False)
     with pytest.raises(LexergyError, match="file:1: the label 'c' is not among"):
         finetune(FinetuneData(texts("a", "b"), texts("a", "c")), settings, tmp_path, progress=False)
-    regression = FinetuningRecipe(str(encoders / "electric"), "regression", **SETTINGS)
+    regression = FinetuningRecipe(encoder=str(encoders / "electric"), task="regression", **SETTINGS)
     with pytest.raises(LexergyError, match="file:1: the label is 'much'; expected a number"):
         finetune(FinetuneData(texts("1", "2"), texts("1", "much")), regression, tmp_path, progress=False)
 
@@ -136,7 +136,7 @@ def test_metrics_by_hand():
 
 def test_a_changed_file_is_trained_again(encoders, files, tmp_path):
     texts = load_labelled(str(files / "train.jsonl"), Fields())[:8]
-    settings = FinetuningRecipe(str(encoders / "electric"), "classification", num_seeds=2, epochs=1)
+    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task="classification", num_seeds=2, epochs=1)
     finetune(FinetuneData(texts[:6], texts), settings, tmp_path, progress=False)
     first = json.loads((tmp_path / "seed-0" / "stage.json").read_text())
     finetune(FinetuneData(texts[:7], texts), settings, tmp_path, progress=False)

@@ -58,8 +58,9 @@ def summed(corpus, tmp_path_factory) -> Path:
 # -- layers --------------------------------------------------------------------------------------------------
 
 
-def test_union_of_layers(corpus):
-    assert states_recipe(corpus).state_layers == (0, 1, 2)
+def test_union_of_layers(corpus, tmp_path):
+    assert RunContext(states_recipe(corpus), tmp_path, False).features == StateFeatures((0, 1, 2))
+    assert RunContext(load_recipe("from-scratch"), tmp_path, False).features is None
     assert union([None, StateFeatures((4, 1)), StateFeatures((2, 4))]) == StateFeatures((1, 2, 4))
     assert union([StateFeatures((4, 1)), StateFeatures((4, 1))]) == StateFeatures((4, 1))  # as it is stored
     assert union([StateFeatures(()), None]) == StateFeatures(())

@@ -86,7 +86,8 @@ def train(
         from lexergy.tasks.detection.generation import generated_pairs
 
         examples = generated_pairs(human, str(generator), pairs=pairs, seed=seed, text_field=human_field)
-    from lexergy.tasks.detection.training import DetectorRecipe, train_detector  # seconds: after what may be mistaken
+    from lexergy.recipes.detection import DetectorRecipe
+    from lexergy.tasks.detection.training import train_detector  # seconds: after what may be mistaken
 
     training = DetectorRecipe(
         lm=lm,

@@ -122,12 +122,8 @@ def train(
     examples = {
         name: load(place) for name, place in (("train", source), ("validation", validation), ("test", test)) if place
     }
-    from lexergy.tasks.finetuning.training import (  # seconds to import
-        FinetuneData,
-        FinetuningRecipe,
-        finetune,
-        hold_out,
-    )
+    from lexergy.recipes.finetuning import FinetuningRecipe
+    from lexergy.tasks.finetuning.training import FinetuneData, finetune, hold_out  # seconds to import
 
     learnt, chosen = examples["train"], examples.get("validation")
     if chosen is None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +20,7 @@ from lexergy.models.causal.shared_prefix import Continuations, PrefixSharing, Sh
 from lexergy.models.causal.state_features import StateFeatures, token_moments, token_statistics
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.weights import load_causal_lm
-
-Direction = Literal["left_to_right", "right_to_left"]
+from lexergy.recipes.shapes import Direction
 
 _REFERENCE = "lexergy_lm.json"
 _HERE = "."

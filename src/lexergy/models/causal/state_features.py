@@ -79,7 +79,10 @@ class StateFeatures:
 
 
 def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
-    """What the sampler should hand on for all of these; None when nothing is wanted."""
+    """What the sampler should hand on for all of these, layers in ascending order; None when nothing is wanted.
+
+    When all are alike, their layers stay as they are written.
+    """
     given = [features for features in wanted if features is not None]
     kinds = {features.statistics for features in given}
     if len(kinds) > 1:
@@ -87,16 +90,9 @@ def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
             f"energies read different statistics of the LM ({', '.join(sorted(kinds))}); expected one kind; "
             "score them one after the other."
         )
-    layers = union_of_layers(features.layers for features in given)
-    return None if layers is None else StateFeatures(layers, *kinds)
-
-
-def union_of_layers(lists: Iterable[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The layers of all lists in ascending order; as they are written, when all lists are alike."""
-    different = set(lists)
-    if len(different) <= 1:
-        return next(iter(different), None)
-    return tuple(sorted(set().union(*different)))
+    if len(set(given)) <= 1:
+        return next(iter(given), None)
+    return StateFeatures(tuple(sorted({layer for features in given for layer in features.layers})), *kinds)
 
 
 def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> Tensor:

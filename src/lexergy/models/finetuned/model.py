@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,7 @@ from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.rows import Batch, Row, RowWriter
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.sources import model_type_of
-
-Task = Literal["classification", "regression", "span"]
-Pooling = Literal["mean", "first"]
+from lexergy.recipes.finetuning import Task
 
 TOKENS_AT_ONCE = 2**11  # in prediction: bounds the memory, changes no result
 NUM_STARTS = 20  # of a span that are tried, as in ELECTRA

@@ -12,10 +12,11 @@ from lexergy.core.estimation.bootstrap import group_counts
 from lexergy.core.estimation.findings import BOOTSTRAP_SEED, Estimate, mean, over_runs
 from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.core.text_metrics import metric_named
+from lexergy.recipes.masked import load_translation_recipe
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.study import Conclusion, Settings, Size, Study, Workshop
 from lexergy.tasks.masked.mcmc import Sampling, StartName
-from lexergy.tasks.masked.translation import TranslationLaboratory, load_translation_recipe, open_translation
+from lexergy.tasks.masked.translation import TranslationLaboratory, open_translation
 from lexergy.tasks.masked.translation_walks import Walk
 
 WORKSHOP = Workshop(load_translation_recipe, open_translation, "test sentences")

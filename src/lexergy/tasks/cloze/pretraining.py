@@ -172,7 +172,16 @@ class _Pretraining:
         }
 
     def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
-        shape = recipe.shape(len(self.tokenizer), self.recipe.block_length + ENDS)
+        shape = BodyShape(
+            vocab_size=len(self.tokenizer),
+            hidden_size=recipe.hidden_size,
+            num_layers=recipe.num_layers,
+            num_heads=recipe.num_heads,
+            max_length=self.recipe.block_length + ENDS,
+            architecture=recipe.architecture,
+            feed_forward_size=recipe.feed_forward_size,
+            dropout=recipe.dropout,
+        )
         start_law = self.frequencies if recipe.start == "unigram" else None
         if recipe.kind == "two-tower":
             return TwoTowerModel.from_shape(shape, seed, start_law=start_law)

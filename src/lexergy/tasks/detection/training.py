@@ -13,6 +13,7 @@ from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.core.estimation.partition import lower_bound
 from lexergy.files import atomic_write_json
 from lexergy.models.detection.detector import Detector, DetectorSettings
+from lexergy.recipes.detection import DetectorRecipe
 from lexergy.tasks.detection.baselines import tf_idf_energies
 from lexergy.tasks.detection.examples import Example, ExampleSplits, split_examples
 from lexergy.tasks.detection.prepared import FittedDetector, PreparedSplits, PreparedTexts
@@ -20,20 +21,6 @@ from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
 
 REPORT_FILE = "report.json"
 DETECTOR, TF_IDF = "detector", "TF-IDF"
-
-
-@dataclass(frozen=True)
-class DetectorRecipe:
-    """What a detector is trained from and how; with an `encoder`, that is fine-tuned and the LM is not used."""
-
-    lm: str = "smollm2-135m"
-    layers: tuple[int, ...] = ()  # of the LM, whose states are read beside its likelihoods
-    encoder: str | None = None
-    epochs: int = 4  # of the encoder, at most
-    block_tokens: int = 256
-    validation: float = 0.1
-    test: float = 0.2
-    seed: int = 0
 
 
 @dataclass(frozen=True)

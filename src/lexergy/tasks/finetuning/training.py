@@ -14,8 +14,9 @@ from lexergy.data.labelled import LabelledText, Question
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.models.energies.backbones import encoder_backbone
-from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, Pooling, Task, longest_row
+from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, longest_row
 from lexergy.models.finetuned.rows import RowWriter
+from lexergy.recipes.finetuning import FinetuningRecipe, Task
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.legacy import StageRunner, locked
@@ -33,25 +34,6 @@ MAIN_METRIC: dict[Task, str] = {"classification": "accuracy", "regression": "spe
 Example = TypeVar("Example", LabelledText, Question)
 Examples = Sequence[LabelledText] | Sequence[Question]
 Facts = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class FinetuningRecipe:
-    """How to fine-tune; the defaults are those of Table 3, Clark et al. 2020, of models of BERT-Base's size."""
-
-    encoder: str
-    task: Task
-    epochs: float = 3.0
-    learning_rate: float = 1e-4
-    layer_decay: float = 0.8
-    warmup: float = 0.1  # share of the steps
-    batch_size: int = 32
-    max_length: int | None = None  # None: as much as the encoder reads
-    stride: int = 128
-    max_answer_tokens: int = 30
-    pooling: Pooling = "mean"
-    num_seeds: int = 5
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,8 +76,8 @@ def finetune(
     folder = Path(folder)
     progress = progress and is_main_process()
     work = _Finetuning(data, settings, progress)
-    config = {**asdict(settings), "encoder_content": fingerprint(settings.encoder), "data": work.data_hash}
-    del config["num_seeds"], config["seed"]
+    config = settings.model_dump(mode="json", exclude={"num_seeds", "seed"})
+    config |= {"encoder_content": fingerprint(settings.encoder), "data": work.data_hash}
     with locked(folder):
         runner = StageRunner(folder, settings.seed, announce if progress else say_nothing)
         stages = [

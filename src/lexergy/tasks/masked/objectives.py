@@ -8,21 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
-from pydantic import Field, ValidationError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
 from lexergy.data.synthetic import SequenceLaw, hidden_markov, palindromes
-from lexergy.errors import LexergyError
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
-from lexergy.recipes.loader import describe_mistake, packaged_recipes, read_yaml
-from lexergy.recipes.residual import PositiveInt, Section
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.masked import FieldRecipe, MaskedObjectivesRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.stages import Stage, stage_seed
@@ -55,23 +51,6 @@ LAWS: dict[str, Callable[[], SequenceLaw]] = {
 SPLITS = {"phoneme": split_entries, "phoneme-disjoint": split_sequences}
 
 
-class FieldRecipe(Section):
-    """How wide the LSTMs are, and how they are trained."""
-
-    hidden_size: PositiveInt
-    training: TrainingRecipe
-
-
-class MaskedObjectivesRecipe(Section):
-    """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary."""
-
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
-    cmudict: str
-    synthetic: FieldRecipe
-    phonemes: FieldRecipe
-
-
 class SequenceData(NamedTuple):
     """Sequences padded with -1, and the law that they were drawn from, where it is known."""
 
@@ -80,15 +59,6 @@ class SequenceData(NamedTuple):
     validation: Tensor  # (M, L)
     test: Tensor  # (K, L)
     law: SequenceLaw | None
-
-
-def load_objectives_recipe(path_or_name: str | Path) -> MaskedObjectivesRecipe:
-    """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
-    path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
-    try:
-        return MaskedObjectivesRecipe.model_validate(read_yaml(path))
-    except ValidationError as error:
-        raise LexergyError(f"{path}: {describe_mistake(error, MaskedObjectivesRecipe)}") from None
 
 
 class Experiment:

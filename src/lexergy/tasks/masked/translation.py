@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
-from pydantic import Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -29,10 +28,7 @@ from lexergy.models.architectures.scratch import PLAIN_RATIO
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.masked.conditional import ConditionalMaskedLM
-from lexergy.recipes.loader import load_as
-from lexergy.recipes.residual import ShapeRecipe
-from lexergy.recipes.section import Fraction, PositiveInt, Section
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.masked import TranslationRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.stages import Stage, stage_seed
@@ -45,39 +41,6 @@ from lexergy.training.objectives.translation import ConditionalMasking, TokenPai
 
 TOKENIZER, TOKENS, TEST, TABLE = "bpe", "tokens.safetensors", "test.json", "table.parquet"
 WALKS = "walks"
-
-
-class PairsRecipe(Section):
-    """A file of sentence pairs, tab-separated; sentences of more than `max_tokens` tokens are left out."""
-
-    path: str
-    source_column: Annotated[int, Field(ge=0)] = 0
-    target_column: Annotated[int, Field(ge=0)] = 1
-    vocab_size: PositiveInt
-    max_tokens: PositiveInt
-    validation: Fraction
-    test: Fraction
-
-
-class TranslatorRecipe(ShapeRecipe):
-    """The size of encoder and decoder (`num_layers` each), and how they are trained."""
-
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    training: TrainingRecipe
-
-
-class TranslationRecipe(Section):
-    """Everything that decides the model."""
-
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
-    pairs: PairsRecipe
-    model: TranslatorRecipe
-
-
-def load_translation_recipe(path_or_name: str | Path) -> TranslationRecipe:
-    """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(TranslationRecipe, path_or_name)
 
 
 class TranslationLaboratory:

@@ -24,12 +24,13 @@ import torch
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path
-from lexergy.models.causal.lm import CausalLM, Direction
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, as_energy
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.progress import progress_bar
 from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
+from lexergy.recipes.shapes import Direction
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.legacy import StageRunner, locked

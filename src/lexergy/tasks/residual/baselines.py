@@ -19,7 +19,8 @@ from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import NgramLM, ProductLM, load_lm, num_parameters, save_lm
 from lexergy.models.energies import NgramTables
-from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, CausalShapeRecipe, RalmRecipe, Recipe
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe, Recipe
+from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.runs.columns import to_column
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column

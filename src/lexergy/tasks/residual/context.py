@@ -13,7 +13,7 @@ from lexergy.data.corpora import Document, load_corpus
 from lexergy.data.splits import Splits, split_documents
 from lexergy.data.windows import Windows
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.recipes.residual import Recipe
@@ -64,8 +64,9 @@ class RunContext:
 
     @cached_property
     def features(self) -> StateFeatures | None:
-        layers = self.recipe.state_layers
-        return None if layers is None else StateFeatures(layers)
+        """What the recipe's energies of kind `states` read of the LM, all together; None when there are none."""
+        energies = self.recipe.energies.values()
+        return union(StateFeatures(energy.layers) for energy in energies if energy.kind == "states")
 
     def energy(self, name: str) -> EnergyModel:
         return EnergyModel.from_pretrained(self.folder / name)

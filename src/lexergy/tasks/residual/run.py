@@ -152,7 +152,9 @@ class _Run:
     def _negatives(self, windows: Stage, lm: Stage) -> Stage:
         # Named by content: more test windows leave the negatives as they are.
         digests = {split: windows.facts["digests"][split] for split in SPLITS_WITH_NEGATIVES}
-        config = {"windows": digests, "sampling": self.plain["negatives"], "layers": self.recipe.state_layers}
+        features = self.context.features
+        layers = None if features is None else features.layers
+        config = {"windows": digests, "sampling": self.plain["negatives"], "layers": layers}
         return self.runner.run(
             "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
         )

@@ -1,10 +1,16 @@
 """Fixtures live beside the toys that they are made of."""
 
+import pytest
+
+pytest.register_assert_rewrite("toys")
 pytest_plugins = [
-    "toys.recipes",  # first: others are made of it
     "toys.commands",
+    "toys.corpora",
     "toys.detectors",
     "toys.encoders",
     "toys.laboratory",
+    "toys.language_models",
+    "toys.recipes",
+    "toys.runs",
     "toys.studies",
 ]

@@ -80,18 +80,18 @@ def test_missing_recipe(tmp_path, capsys):
     assert "no recipe" in fails(["run", tmp_path / "missing.yaml"], capsys)
 
 
-def test_unknown_recipe_key(tiny_recipe, tmp_path, capsys):
+def test_unknown_recipe_key(tiny_recipe_file, tmp_path, capsys):
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(tiny_recipe.read_text() + "negatives: {per_prefx: 2}\n")
+    wrong.write_text(tiny_recipe_file.read_text() + "negatives: {per_prefx: 2}\n")
     message = fails(["run", wrong, "--folder", tmp_path / "run"], capsys)
     assert "per_prefx" in message
     assert "did you mean `per_prefix`?" in message
     assert not (tmp_path / "run").exists()
 
 
-def test_corpus_shorter_than_a_window(tiny_recipe, tmp_path, capsys):
+def test_corpus_shorter_than_a_window(tiny_recipe_file, tmp_path, capsys):
     (tmp_path / "corpus.txt").write_text("too short")
-    lines = tiny_recipe.read_text().splitlines()
+    lines = tiny_recipe_file.read_text().splitlines()
     corpus = f"corpus: {{source: {tmp_path / 'corpus.txt'}}}"
     short = tmp_path / "short.yaml"
     short.write_text("\n".join(corpus if line.startswith("corpus:") else line for line in lines))

@@ -93,9 +93,9 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert min(seconds) < 0.5
 
 
-def test_run_again_shows_the_same(tiny_run, tiny_recipe, capsys):
+def test_run_again_shows_the_same(tiny_run, tiny_recipe_file, capsys):
     first = json.loads((tiny_run.parent / "summary.json").read_text())
-    again = json_of(["run", tiny_recipe, "--folder", tiny_run], capsys)
+    again = json_of(["run", tiny_recipe_file, "--folder", tiny_run], capsys)
     assert first == again
     assert set(first["energies"]) == {"first", "second"}
     assert first["energies"]["first"]["base"] > 1
@@ -237,18 +237,18 @@ def test_reproduce_lists_its_studies(capsys):
         assert all(name in text for name in ("table-1", "figure-2-right", "tables-5-6"))
 
 
-def test_reproduce_writes_a_study(tiny_recipe, tiny_run, tmp_path, monkeypatch, capsys):
+def test_reproduce_writes_a_study(tiny_recipe_file, tiny_run, tmp_path, monkeypatch, capsys):
     """The command's own run folder, so a run that is there already is only read."""
     shutil.copytree(tiny_run, tmp_path / "runs" / "reproduce" / "tiny-seed0")
     monkeypatch.chdir(tmp_path)
-    arguments = ["reproduce", "figure-2-left", "--recipe", str(tiny_recipe), "--energy", "second", "--out", "here"]
+    arguments = ["reproduce", "figure-2-left", "--recipe", str(tiny_recipe_file), "--energy", "second", "--out", "here"]
     assert run_command(arguments) == 0
     output = capsys.readouterr()
     assert "stage" not in output.err
     assert "The gap between the bounds closes" in output.out
     assert "pessimistic" in output.out
     page = (tmp_path / "here" / "figure-2-left.md").read_text()
-    command = f"lexergy reproduce figure-2-left --size cpu --seeds 1 --recipe {tiny_recipe} --energy second"
+    command = f"lexergy reproduce figure-2-left --size cpu --seeds 1 --recipe {tiny_recipe_file} --energy second"
     assert f"`{command}`" in page
     assert {path.suffix for path in (tmp_path / "here").iterdir()} == {".md", ".csv", ".png"}
 

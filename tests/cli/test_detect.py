@@ -7,17 +7,17 @@ import sys
 import pytest
 
 from lexergy.cli.main import run_command
-from toys.detection import PEOPLE, written
+from toys.texts import PEOPLE, written
 
 TEXT = written(PEOPLE, 7)
 
 
 @pytest.fixture(scope="module")
-def model(pairs_file, encoder_folder, tmp_path_factory):
+def model(text_pairs_file, word_encoder_folder, tmp_path_factory):
     """A detector made by the command itself."""
     folder = tmp_path_factory.mktemp("made") / "detector"
-    arguments = ["--human", pairs_file, "--human-field", "human", "--machine", pairs_file]
-    arguments += ["--machine-field", "machine", "--encoder", encoder_folder, "--out", folder]
+    arguments = ["--human", text_pairs_file, "--human-field", "human", "--machine", text_pairs_file]
+    arguments += ["--machine-field", "machine", "--encoder", word_encoder_folder, "--out", folder]
     arguments += ["--epochs", 1, "--block-tokens", 32, "--test", 0.3, "--validation", 0.2]
     assert run_command(["detect", "train", *map(str, arguments)]) == 0
     return folder
@@ -27,9 +27,18 @@ def detect(*arguments):
     return run_command(["detect", *map(str, arguments)])
 
 
-def test_the_training_says_what_it_did(model, pairs_file, lm_folder, tmp_path, capsys):
-    arguments = ["--human", pairs_file, "--human-field", "human", "--machine", pairs_file, "--machine-field", "machine"]
-    arguments += ["--lm", lm_folder, "--layers", "1,2", "--block-tokens", 64, "--out", tmp_path / "out"]
+def test_the_training_says_what_it_did(model, text_pairs_file, word_lm_folder, tmp_path, capsys):
+    arguments = [
+        "--human",
+        text_pairs_file,
+        "--human-field",
+        "human",
+        "--machine",
+        text_pairs_file,
+        "--machine-field",
+        "machine",
+    ]
+    arguments += ["--lm", word_lm_folder, "--layers", "1,2", "--block-tokens", 64, "--out", tmp_path / "out"]
     assert detect("train", *arguments) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for part in ("detector", "likelihood", "TF-IDF", "Density audit", "line breaks 1.00", "Next:"):
@@ -140,8 +149,8 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
         (["nowhere"], "FILE..."),
     ],
 )
-def test_mistakes(arguments, part, pairs_file, capsys):
-    assert detect(*[pairs_file if word == "PAIRS" else word for word in arguments]) == 2
+def test_mistakes(arguments, part, text_pairs_file, capsys):
+    assert detect(*[text_pairs_file if word == "PAIRS" else word for word in arguments]) == 2
     error = capsys.readouterr().err
     assert part in error
     assert "Traceback" not in error

@@ -10,9 +10,9 @@ FAST = ["--epochs", "1", "--seeds", "2", "--batch-size", "16", "--learning-rate"
 
 
 @pytest.fixture(scope="module")
-def classifier(encoders, files, tmp_path_factory):
+def classifier(pretrained_encoders, labelled_files, tmp_path_factory):
     out = tmp_path_factory.mktemp("finetuned") / "colours"
-    assert run_command(training(encoders, files, out)) == 0
+    assert run_command(training(pretrained_encoders, labelled_files, out)) == 0
     return out
 
 
@@ -21,8 +21,8 @@ def training(encoders, files, out):
     return [*command, "--encoder", str(encoders / "masked-lm"), "--out", str(out), *FAST]
 
 
-def test_the_report_has_the_medians_of_all_seeds(classifier, encoders, files, capsys):
-    command = training(encoders, files, classifier)
+def test_the_report_has_the_medians_of_all_seeds(classifier, pretrained_encoders, labelled_files, capsys):
+    command = training(pretrained_encoders, labelled_files, classifier)
     assert run_command(command) == 0
     printed = capsys.readouterr().out
     assert "On 16 test examples, over 2 seeds" in printed
@@ -49,17 +49,17 @@ def test_predictions_of_a_file_without_labels(classifier, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("task", ["regression", "span"])
-def test_numbers_and_answers(task, encoders, files, tmp_path, capsys):
-    out, train = str(tmp_path / "out"), str(files / "test.jsonl")
+def test_numbers_and_answers(task, pretrained_encoders, labelled_files, tmp_path, capsys):
+    out, train = str(tmp_path / "out"), str(labelled_files / "test.jsonl")
     command = ["finetune", "train", train, "--task", task, "--label", "year", "--out", out]
-    assert run_command([*command, "--encoder", str(encoders / "electric"), *FAST, "--seeds", "1"]) == 0
+    assert run_command([*command, "--encoder", str(pretrained_encoders / "electric"), *FAST, "--seeds", "1"]) == 0
     assert "give --test for numbers to quote" in capsys.readouterr().out
     assert run_command(["finetune", "predict", out, train, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]
     if task == "regression":
         assert 1500 < first["estimate"] < 2300
     else:
-        context = json.loads((files / "test.jsonl").read_text().split("\n")[0])["context"]
+        context = json.loads((labelled_files / "test.jsonl").read_text().split("\n")[0])["context"]
         assert context[first["start"] :].startswith(first["answer"])
 
 
@@ -76,17 +76,30 @@ def test_numbers_and_answers(task, encoders, files, tmp_path, capsys):
     ],
     ids=["file", "field", "decay", "length", "two-tower", "number", "glue"],
 )
-def test_mistakes_are_told_in_a_line(arguments, message, encoders, files, tmp_path, capsys):
-    arguments = [each.replace("FILES", str(files)).replace("ENCODERS", str(encoders)) for each in arguments]
-    command = ["finetune", "train", "--encoder", str(encoders / "electric"), "--out", str(tmp_path), *arguments]
+def test_mistakes_are_told_in_a_line(arguments, message, pretrained_encoders, labelled_files, tmp_path, capsys):
+    arguments = [
+        each.replace("FILES", str(labelled_files)).replace("ENCODERS", str(pretrained_encoders)) for each in arguments
+    ]
+    command = [
+        "finetune",
+        "train",
+        "--encoder",
+        str(pretrained_encoders / "electric"),
+        "--out",
+        str(tmp_path),
+        *arguments,
+    ]
     assert run_command(command) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err
 
 
-def test_a_model_that_is_none(encoders, files, tmp_path, capsys):
-    assert run_command(["finetune", "predict", str(tmp_path / "no"), str(files / "test.jsonl")]) == 2
+def test_a_model_that_is_none(pretrained_encoders, labelled_files, tmp_path, capsys):
+    assert run_command(["finetune", "predict", str(tmp_path / "no"), str(labelled_files / "test.jsonl")]) == 2
     assert "does not exist" in capsys.readouterr().err
-    assert run_command(["finetune", "predict", str(encoders / "electric"), str(files / "test.jsonl")]) == 2
+    assert (
+        run_command(["finetune", "predict", str(pretrained_encoders / "electric"), str(labelled_files / "test.jsonl")])
+        == 2
+    )
     assert "lexergy finetune train" in capsys.readouterr().err

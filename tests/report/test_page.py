@@ -8,7 +8,7 @@ import numpy as np
 
 from lexergy.report import page
 from lexergy.report.page import page_content, render_page, training_panels, write_report
-from toys.finished_run import make_run
+from toys.runs import make_run
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -36,18 +36,18 @@ class Reader(HTMLParser):
         self.text += data
 
 
-def test_page_stands_alone(page_text):
-    reader = Reader(page_text)
+def test_page_stands_alone(hostile_page):
+    reader = Reader(hostile_page)
     links = [value for _, name, value in reader.attributes if name in ("src", "href", "srcset", "data", "action")]
     assert links
     assert all(link.startswith("data:image/svg+xml;base64,") for link in links)
-    assert "//" not in re.sub(r'src="data:[^"]*"', "", page_text)
-    assert "url(" not in page_text
+    assert "//" not in re.sub(r'src="data:[^"]*"', "", hostile_page)
+    assert "url(" not in hostile_page
     assert not {"script", "link", "iframe", "object"} & set(reader.tags)
 
 
-def test_figures_are_valid_svg_with_a_title(page_text):
-    reader = Reader(page_text)
+def test_figures_are_valid_svg_with_a_title(hostile_page):
+    reader = Reader(hostile_page)
     images = [dict(pairs) for pairs in _images(reader)]
     assert len(images) == 5  # bounds, energies, weights, training, timings
     for image in images:
@@ -62,15 +62,15 @@ def _images(reader):
     return [(("src", source), ("alt", title)) for source, title in zip(sources, titles, strict=True)]
 
 
-def test_what_a_model_writes_stays_text(page_text):
-    reader = Reader(page_text)
+def test_what_a_model_writes_stays_text(hostile_page):
+    reader = Reader(hostile_page)
     assert "script" not in reader.tags
     assert "onerror" not in {name for _, name, _ in reader.attributes}
     assert "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>" in reader.text
 
 
-def test_page_shows_every_part(page_text):
-    text = Reader(page_text).text
+def test_page_shows_every_part(hostile_page):
+    text = Reader(hostile_page).text
     for part in (
         "between 26.34 and 26.53",
         "0.081 ± 0.008",

@@ -13,7 +13,7 @@ from lexergy.report.tables import (
     verdicts,
 )
 from lexergy.runs.records import BaselineResult
-from toys.finished_run import make_perplexity
+from toys.runs import make_perplexity
 
 
 def test_headline_quotes_the_pessimistic_gain():

@@ -37,8 +37,8 @@ def test_every_study_is_in_the_catalogue():
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if load_study(name).examine is None])
-def test_a_study_end_to_end(name, toy, tmp_path):
-    result = toy.reproduce(name)
+def test_a_study_end_to_end(name, toy_studies, tmp_path):
+    result = toy_studies.reproduce(name)
     files = write_study(result, tmp_path / "first", "the command")
     page = files.page.read_text()
     assert page.startswith(f"# {result.study.title}\n")
@@ -55,28 +55,28 @@ def test_a_study_end_to_end(name, toy, tmp_path):
         assert len(head) == len(table.columns)
         assert rows == [["" if cell is None else str(cell) for cell in row] for row in table.rows]
         assert path.name in page
-    study = toy.study(name)
+    study = toy_studies.study(name)
     if study.measurement is not None:
         study = dataclasses.replace(study, measurement=Measurement(study.measurement.name, refuse))
-    again = reproduce(study, runs=toy.runs, progress=False)
+    again = reproduce(study, runs=toy_studies.runs, progress=False)
     write_study(again, tmp_path / "second", "the command")
     assert bytes_of(tmp_path / "first") == bytes_of(tmp_path / "second")
 
 
-def test_several_seeds(toy, tmp_path):
-    result = toy.reproduce("figure-2-left", seeds=(0, 1))
+def test_several_seeds(toy_studies, tmp_path):
+    result = toy_studies.reproduce("figure-2-left", seeds=(0, 1))
     page = write_study(result, tmp_path, "").page.read_text()
     assert "seeds 0, 1" in page
     assert "Student's t over 2 seeds" in page
-    one = toy.reproduce("figure-2-left", seeds=(1,))
+    one = toy_studies.reproduce("figure-2-left", seeds=(1,))
     assert one.conclusion.tables != result.conclusion.tables
-    assert {path.name for path in toy.runs.iterdir()} >= {"tiny-seed0", "tiny-seed1"}
+    assert {path.name for path in toy_studies.runs.iterdir()} >= {"tiny-seed0", "tiny-seed1"}
 
 
-def test_a_killed_measurement_goes_on(toy, tmp_path):
+def test_a_killed_measurement_goes_on(toy_studies, tmp_path):
     """Two shards; the second one fails at first, and only it is made later."""
-    whole = toy.reproduce("figure-3").conclusion
-    study = toy.study("figure-3")
+    whole = toy_studies.reproduce("figure-3").conclusion
+    study = toy_studies.study("figure-3")
     made = []
 
     def rows(subject, ids):
@@ -86,7 +86,7 @@ def test_a_killed_measurement_goes_on(toy, tmp_path):
         return study.measurement.rows(subject, ids)
 
     killed = dataclasses.replace(study, measurement=Measurement(study.measurement.name, rows))
-    runs = toy.copy(tmp_path / "runs")
+    runs = toy_studies.copy(tmp_path / "runs")
     with pytest.raises(KeyboardInterrupt):
         reproduce(killed, runs=runs, progress=False)
     resumed = reproduce(killed, runs=runs, progress=False)
@@ -94,23 +94,23 @@ def test_a_killed_measurement_goes_on(toy, tmp_path):
     assert resumed.conclusion.tables == whole.tables
 
 
-def test_other_settings_are_measured_anew(toy, tmp_path):
-    study = toy.study("figure-3")
+def test_other_settings_are_measured_anew(toy_studies, tmp_path):
+    study = toy_studies.study("figure-3")
     size = study.sizes["cpu"]
     fewer = dataclasses.replace(size, settings={**size.settings, "windows": 5})
     refusing = Measurement(study.measurement.name, refuse)
-    runs = toy.copy(tmp_path / "runs")
+    runs = toy_studies.copy(tmp_path / "runs")
     with pytest.raises(AssertionError, match="measured again"):
         reproduce(dataclasses.replace(study, sizes={"cpu": fewer}, measurement=refusing), runs=runs, progress=False)
 
 
-def test_mistakes(toy):
+def test_mistakes(toy_studies):
     with pytest.raises(LexergyError, match=r"no study `table-9`; expected one of table-1,"):
         load_study("table-9")
     with pytest.raises(LexergyError, match=r"`size` is huge; expected one of cpu"):
-        toy.reproduce("figure-1", size="huge")
+        toy_studies.reproduce("figure-1", size="huge")
     with pytest.raises(LexergyError, match=r"the recipe tiny has no energy `sum`; expected one of unit, bit"):
-        toy.reproduce("figure-1", energy="sum")
+        toy_studies.reproduce("figure-1", energy="sum")
 
 
 def test_numbers_and_commands():
@@ -126,7 +126,7 @@ def test_numbers_and_commands():
     assert command_line("figure-1", options) == "lexergy reproduce figure-1 --seeds 3 --recipe 'my recipe.yaml'"
 
 
-def test_text_of_models_cannot_break_a_table(toy):
+def test_text_of_models_cannot_break_a_table(toy_studies):
     from lexergy.report.study_page import table_markdown
     from lexergy.studies.study import Table
 

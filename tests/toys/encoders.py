@@ -1,4 +1,7 @@
+"""Tiny untrained encoders, and files of texts to fine-tune them on."""
+
 import json
+from pathlib import Path
 
 import pytest
 
@@ -6,16 +9,34 @@ from lexergy.models.architectures.scratch import build_masked_lm
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.loading.tokenizer import train_tokenizer
-from toys.finetuning import COLOURS, WORDS, labelled_texts
+from lexergy.testing import save_tiny_encoder
+from toys.texts import COLOURS, MACHINE, PEOPLE, SHARED, UNION_WORDS, labelled_texts
 
 MAX_LENGTH = 24
 
 
 @pytest.fixture(scope="session")
-def encoders(tmp_path_factory):
-    """Tiny untrained models as `lexergy pretrain` leaves them, by kind."""
+def syllable_encoder_folder(tmp_path_factory) -> Path:
+    """A BERT of 40 positions whose wordpieces are letters, with a few words and syllables of their own."""
+    folder = tmp_path_factory.mktemp("encoders") / "syllables"
+    save_tiny_encoder(folder, ["the", "cat", "sat", "state"], num_layers=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def word_encoder_folder(tmp_path_factory) -> Path:
+    """A BERT of 40 positions with a wordpiece per word of people and of a machine, and per letter."""
+    folder = tmp_path_factory.mktemp("encoders") / "words"
+    save_tiny_encoder(folder, sorted({*PEOPLE, *MACHINE, *SHARED}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pretrained_encoders(tmp_path_factory) -> Path:
+    """Models as `lexergy pretrain` leaves them, by kind."""
     folder = tmp_path_factory.mktemp("encoders")
-    tokenizer = train_tokenizer([" ".join([*WORDS, *COLOURS, "which colour"])] * 3, 340, folder / "bpe", spoken=True)
+    texts = [" ".join([*UNION_WORDS, *COLOURS, "which colour"])] * 3
+    tokenizer = train_tokenizer(texts, 340, folder / "bpe", spoken=True)
     shape = BodyShape(len(tokenizer), 16, 2, 2, MAX_LENGTH)
     models = {
         "electric": ElectricModel.from_shape(shape, seed=0),
@@ -30,7 +51,8 @@ def encoders(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def files(tmp_path_factory):
+def labelled_files(tmp_path_factory) -> Path:
+    """train.jsonl and test.jsonl, with labels, numbers, questions and answers."""
     folder = tmp_path_factory.mktemp("labelled")
     for name, count, seed in (("train", 96, 0), ("test", 16, 1)):
         lines = [json.dumps(record) for record in labelled_texts(count, seed)]

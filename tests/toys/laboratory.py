@@ -7,15 +7,17 @@ import pytest
 
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
-from toys.recipes import write_corpus
+from toys import recipes
+from toys.corpora import write_corpus
 
-TRAINING = {"learning_rate": 0.01, "max_steps": 4, "batch_size": 8, "evaluate_every": 2, "checkpoint_every": 2}
-SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 24, "training": TRAINING}
+TRAINING = recipes.TRAINING | {"max_steps": 4, "evaluate_every": 2, "checkpoint_every": 2}
+TRANSFORMER = recipes.TRANSFORMER | {"max_length": 24, "training": TRAINING}
+CONVOLUTIONS = {key: value for key, value in TRANSFORMER.items() if key != "num_heads"} | {"architecture": "gated_conv"}
 BILSTM = {"kind": "bilstm", "embedding_size": 4, "hidden_size": 4, "num_layers": 1, "training": TRAINING}
 RANKING = {"objective": {"loss": "ranking"}}
 
 
-def toy_recipe(folder: Path) -> dict[str, Any]:
+def laboratory_recipe(folder: Path) -> dict[str, Any]:
     """Two corpora, and generators and energies of the names that the studies ask for."""
     sources = {name: write_corpus(folder / name, documents=14, sentences=15) for name in ("sotu", "wikitext")}
     linear = {"kind": "linear", "training": TRAINING}
@@ -27,9 +29,9 @@ def toy_recipe(folder: Path) -> dict[str, Any]:
         "windows": {"length": 16, "stride": 6, "contexts": [8, 12], "train": 40, "validation": 12, "test": 24},
         "negatives": {"per_prefix": 2, "top_k": 10},
         "generators": {
-            "transf-big": SHAPE,
-            "transf-small": {**SHAPE, "hidden_size": 8},
-            "conv": {key: value for key, value in SHAPE.items() if key != "num_heads"} | {"architecture": "gated_conv"},
+            "transf-big": TRANSFORMER,
+            "transf-small": {**TRANSFORMER, "hidden_size": 8},
+            "conv": CONVOLUTIONS,
         },
         "start_from": "transf-big",
         "energies": {
@@ -50,6 +52,6 @@ def toy_recipe(folder: Path) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def toy_laboratory(tmp_path_factory):
     folder = tmp_path_factory.mktemp("laboratory")
-    recipe = LaboratoryRecipe.model_validate(toy_recipe(folder))
+    recipe = LaboratoryRecipe.model_validate(laboratory_recipe(folder))
     with open_laboratory(recipe, folder / "toy", progress=False) as laboratory:
         yield laboratory

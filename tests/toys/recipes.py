@@ -1,37 +1,14 @@
-"""A tiny corpus, and a recipe that trains everything on it in seconds."""
+"""A recipe that trains everything in seconds, and the run made of it."""
 
-import random
 from pathlib import Path
 
 import pytest
 
 from lexergy.recipes.residual import Recipe
 
-SUBJECTS = (
-    "the people",
-    "our union",
-    "this congress",
-    "the army",
-    "a citizen",
-    "the treasury",
-    "every state",
-)
-VERBS = ("shall defend", "has paid", "will remember", "cannot forget", "may increase", "does honour")
-OBJECTS = ("the public debt", "its duty", "our commerce", "the constitution", "peace abroad", "the harvest")
-TRAINING = {
-    "learning_rate": 0.01,
-    "max_steps": 12,
-    "batch_size": 8,
-    "evaluate_every": 4,
-    "checkpoint_every": 3,
-}
-TRANSFORMER = {
-    "hidden_size": 16,
-    "num_layers": 1,
-    "num_heads": 2,
-    "max_length": 32,
-    "training": TRAINING,
-}
+TRAINING = {"learning_rate": 0.01, "max_steps": 12, "batch_size": 8, "evaluate_every": 4, "checkpoint_every": 3}
+SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
+TRANSFORMER = {**SHAPE, "max_length": 32, "training": TRAINING}
 ENERGIES = {
     "states": {"kind": "states", "layers": [0, 1], "hidden_units": 4, "dropout": 0.1, "training": TRAINING},
     "unit": {"kind": "unit", "from": "lm", "lora": {"rank": 2, "alpha": 4}, "training": TRAINING},
@@ -44,16 +21,7 @@ ENERGIES = {
 }
 
 
-def write_corpus(folder: Path, documents: int = 20, sentences: int = 25) -> Path:
-    folder.mkdir()
-    for number in range(documents):
-        words = random.Random(number)
-        text = [f"{words.choice(SUBJECTS)} {words.choice(VERBS)} {words.choice(OBJECTS)}." for _ in range(sentences)]
-        (folder / f"{number:02d}.txt").write_text(" ".join(text))
-    return folder
-
-
-def tiny_recipe(corpus: Path, **changes) -> dict:
+def residual_recipe(corpus: Path, **changes) -> dict:
     recipe = {
         "name": "tiny",
         "seed": 3,
@@ -70,20 +38,15 @@ def tiny_recipe(corpus: Path, **changes) -> dict:
 
 
 @pytest.fixture(scope="session")
-def corpus(tmp_path_factory) -> Path:
-    return write_corpus(tmp_path_factory.mktemp("corpus") / "texts")
+def tiny_recipe(tiny_corpus) -> Recipe:
+    return Recipe.model_validate(residual_recipe(tiny_corpus))
 
 
 @pytest.fixture(scope="session")
-def recipe(corpus) -> Recipe:
-    return Recipe.model_validate(tiny_recipe(corpus))
-
-
-@pytest.fixture(scope="session")
-def finished(recipe, tmp_path_factory) -> Path:
+def finished_run(tiny_recipe, tmp_path_factory) -> Path:
     """The folder of an uninterrupted run; tests copy it before they change anything."""
     from lexergy.tasks.residual.run import run
 
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    run(recipe, folder, progress=False)
+    run(tiny_recipe, folder, progress=False)
     return folder

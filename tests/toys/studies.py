@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from lexergy.studies.study import Size, Study, load_study, reproduce
-from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe, write_corpus
+from toys.corpora import write_corpus
+from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
 LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
 TINY = "tiny"
@@ -17,7 +18,7 @@ SMALL = {"windows": 9, "samples": 8, "candidates": 12}
 FURTHER = {"kind": "refreshed", "of": "unit", "candidates": 4, "training": TRAINING}
 
 
-class Toy(NamedTuple):
+class ToyStudies(NamedTuple):
     recipe: Path
     dynamic_recipe: Path  # with refreshed energies beside
     runs: Path
@@ -41,9 +42,9 @@ class Toy(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def toy(tmp_path_factory) -> Toy:
+def toy_studies(tmp_path_factory) -> ToyStudies:
     folder = tmp_path_factory.mktemp("studies")
-    recipe = tiny_recipe(
+    recipe = residual_recipe(
         write_corpus(folder / "texts"),
         name=TINY,
         windows={"prefix": 8, "continuation": 6, "train": 70, "validation": 20, "test": 12},
@@ -60,4 +61,4 @@ def toy(tmp_path_factory) -> Toy:
     paths = [folder / f"{content['name']}.yaml" for content in (recipe, dynamic)]
     for path, content in zip(paths, (recipe, dynamic), strict=True):
         path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return Toy(*paths, folder / "runs")
+    return ToyStudies(*paths, folder / "runs")

@@ -5,7 +5,7 @@ import torch
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.ngram_tables import _MULTIPLIERS, NgramEmbedding, NgramTables
-from toys.models import random_tokens
+from toys.language_models import random_tokens
 
 
 def test_bucket_depends_on_exactly_the_n_tokens_that_end_there() -> None:

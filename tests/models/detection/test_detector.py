@@ -12,7 +12,7 @@ from lexergy.models.detection.blocks import Block
 from lexergy.models.detection.detector import DetectorSettings
 from lexergy.models.detection.readers import StatesReader, TokenisedText
 from lexergy.models.energies import StatesEnergy
-from toys.detection import MACHINE, PEOPLE, written
+from toys.texts import MACHINE, PEOPLE, written
 
 TEXTS = [written(PEOPLE, 0), "it is rain.", written(MACHINE, 1) * 2, "hills sang softly. Rain over old walls."]
 
@@ -141,8 +141,8 @@ def test_a_folder_that_is_no_detector(content, tmp_path):
         Detector.from_pretrained(tmp_path)
 
 
-def test_only_means_over_tokens_can_be_read_block_by_block(lm):
+def test_only_means_over_tokens_can_be_read_block_by_block(word_lm):
     with pytest.raises(LexergyError, match="no mean over tokens"):
-        StatesReader(lm, StatesEnergy.for_lm(lm, (1,)))
+        StatesReader(word_lm, StatesEnergy.for_lm(word_lm, (1,)))
     with pytest.raises(LexergyError, match="no mean over tokens"):
-        StatesReader(lm, StatesEnergy.for_lm(lm, (1,), statistics="moments", hidden_units=4))
+        StatesReader(word_lm, StatesEnergy.for_lm(word_lm, (1,), statistics="moments", hidden_units=4))

@@ -21,7 +21,8 @@ from lexergy.models.energies import (
     TransformerEnergy,
     as_energy,
 )
-from toys.models import random_tokens, wake
+from toys.energies import wake
+from toys.language_models import random_tokens
 
 KINDS = [
     "states",
@@ -59,9 +60,9 @@ def make(kind: str, lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_round_trip_is_bitwise(
-    kind: str, lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path, tmp_path: Path
+    kind: str, byte_lm: CausalLM, byte_masked_lm_folder: Path, syllable_encoder_folder: Path, tmp_path: Path
 ) -> None:
-    energy = make(kind, lm, masked_lm_folder, encoder_folder)
+    energy = make(kind, byte_lm, byte_masked_lm_folder, syllable_encoder_folder)
     energy.save_pretrained(tmp_path / "energy")
     state = torch.random.get_rng_state()
     loaded = EnergyModel.from_pretrained(tmp_path / "energy")
@@ -77,16 +78,16 @@ def test_round_trip_is_bitwise(
     prefix, continuations = random_tokens(2, 5), random_tokens(2, 3, 6, seed=1)
     features = torch.randn(2, 3, 40, generator=torch.Generator().manual_seed(1)) if kind == "states" else None
     with torch.no_grad():
-        one, other = (as_energy(each, lm).score(prefix, continuations, features) for each in (energy, loaded))
+        one, other = (as_energy(each, byte_lm).score(prefix, continuations, features) for each in (energy, loaded))
     assert one.std() > 0
     assert torch.equal(one, other)
     assert not list((tmp_path / "energy").glob("*.bin"))
 
 
-def test_lora_file_holds_adapters_and_head_only(lm: CausalLM, tmp_path: Path) -> None:
+def test_lora_file_holds_adapters_and_head_only(byte_lm: CausalLM, tmp_path: Path) -> None:
     full, small = (
-        TransformerEnergy.from_causal_lm(lm),
-        TransformerEnergy.from_causal_lm(lm, lora=Lora(rank=1)),
+        TransformerEnergy.from_causal_lm(byte_lm),
+        TransformerEnergy.from_causal_lm(byte_lm, lora=Lora(rank=1)),
     )
     full.save_pretrained(tmp_path / "full")
     small.save_pretrained(tmp_path / "small")
@@ -96,8 +97,8 @@ def test_lora_file_holds_adapters_and_head_only(lm: CausalLM, tmp_path: Path) ->
     assert all("lora_" in name or name.startswith("head.") for name in small.saved_state())
 
 
-def test_run_folder_can_be_moved_with_a_lora_energy_beside_its_lm(lm: CausalLM, tmp_path: Path) -> None:
-    shutil.copytree(str(lm.source), tmp_path / "run" / "lm")
+def test_run_folder_can_be_moved_with_a_lora_energy_beside_its_lm(byte_lm: CausalLM, tmp_path: Path) -> None:
+    shutil.copytree(str(byte_lm.source), tmp_path / "run" / "lm")
     energy = wake(TransformerEnergy.from_causal_lm(tmp_path / "run" / "lm", lora=Lora(rank=1)))
     energy.save_pretrained(tmp_path / "run" / "energy")
     assert energy.config.backbone_source == str(tmp_path / "run" / "lm")
@@ -109,19 +110,21 @@ def test_run_folder_can_be_moved_with_a_lora_energy_beside_its_lm(lm: CausalLM, 
         EnergyModel.from_pretrained(tmp_path / "moved" / "energy")
 
 
-def test_full_energy_needs_nothing_but_its_own_folder(encoder_folder: Path, lm: CausalLM, tmp_path: Path) -> None:
-    shutil.copytree(encoder_folder, tmp_path / "encoder")
+def test_full_energy_needs_nothing_but_its_own_folder(
+    syllable_encoder_folder: Path, byte_lm: CausalLM, tmp_path: Path
+) -> None:
+    shutil.copytree(syllable_encoder_folder, tmp_path / "encoder")
     wake(TransformerEnergy.from_encoder(tmp_path / "encoder")).save_pretrained(tmp_path / "energy")
     shutil.rmtree(tmp_path / "encoder")
-    energy = as_energy(EnergyModel.from_pretrained(tmp_path / "energy"), lm)
+    energy = as_energy(EnergyModel.from_pretrained(tmp_path / "energy"), byte_lm)
     assert energy.score(random_tokens(1, 4), random_tokens(1, 2, 4)).shape == (1, 2)
 
 
-def test_damaged_folders_are_explained(lm: CausalLM, tmp_path: Path) -> None:
+def test_damaged_folders_are_explained(byte_lm: CausalLM, tmp_path: Path) -> None:
     folder = tmp_path / "energy"
     with pytest.raises(LexergyError, match=r"no energy at .*energy': config\.json not found"):
         EnergyModel.from_pretrained(folder)
-    StatesEnergy.for_lm(lm, (1,)).save_pretrained(folder)
+    StatesEnergy.for_lm(byte_lm, (1,)).save_pretrained(folder)
     with pytest.raises(LexergyError, match="'lexergy_states'; expected a TransformerEnergy"):
         TransformerEnergy.from_pretrained(folder)
     weights = folder / "model.safetensors"
@@ -131,7 +134,7 @@ def test_damaged_folders_are_explained(lm: CausalLM, tmp_path: Path) -> None:
         with pytest.raises(LexergyError, match="damaged or cut short") as caught:
             EnergyModel.from_pretrained(folder)
         assert str(caught.value).count("\n") == 0
-    StatesEnergy.for_lm(lm, (1, 2)).save_pretrained(tmp_path / "other")
+    StatesEnergy.for_lm(byte_lm, (1, 2)).save_pretrained(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "model.safetensors", weights)
     with pytest.raises(LexergyError, match=r"do not fit its config\.json"):
         EnergyModel.from_pretrained(folder)

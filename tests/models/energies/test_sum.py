@@ -17,7 +17,8 @@ from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import EnergyModel, Lora, StatesEnergy, SumEnergy, TextEnergy, TransformerEnergy, as_energy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.testing import assert_energy_contract
-from toys.models import random_tokens, wake
+from toys.energies import wake
+from toys.language_models import random_tokens
 
 PREFIX, CONTINUATIONS = random_tokens(2, 4), random_tokens(2, 3, 5, seed=1)
 
@@ -85,12 +86,12 @@ def states(lm: CausalLM, *layers: int, seed: int = 0) -> StatesEnergy:
 
 
 @pytest.fixture
-def folders(lm: CausalLM, tmp_path: Path) -> list[Path]:
+def folders(byte_lm: CausalLM, tmp_path: Path) -> list[Path]:
     """A run's folder with its LM and three energies, one of which needs the LM beside it."""
-    shutil.copytree(str(lm.source), tmp_path / "run" / "lm")
+    shutil.copytree(str(byte_lm.source), tmp_path / "run" / "lm")
     found = [tmp_path / "run" / name for name in ("low", "high", "unit")]
-    states(lm, 1).save_pretrained(found[0])
-    states(lm, 2, 0, seed=1).save_pretrained(found[1])
+    states(byte_lm, 1).save_pretrained(found[0])
+    states(byte_lm, 2, 0, seed=1).save_pretrained(found[1])
     unit = TransformerEnergy.from_causal_lm(tmp_path / "run" / "lm", lora=Lora(rank=1))
     wake(unit).save_pretrained(found[2])
     return found
@@ -102,25 +103,25 @@ def features_of(lm: CausalLM, energy: EnergyModel) -> Tensor:  # (2, 3, F)
     return lm.state_features(rows, prefix_length=4, features=energy.features).unflatten(0, (2, 3))
 
 
-def test_parts_are_weighed_and_read_their_own_layers(lm: CausalLM, folders: list[Path]) -> None:
+def test_parts_are_weighed_and_read_their_own_layers(byte_lm: CausalLM, folders: list[Path]) -> None:
     energy = SumEnergy.of(folders, [0.5, 2.0, -1.0], 0.25)
     assert energy.features == StateFeatures((0, 1, 2))
     low, high, unit = (EnergyModel.from_pretrained(folder) for folder in folders)
-    features = features_of(lm, energy)
+    features = features_of(byte_lm, energy)
     with torch.no_grad():
         expected = (
             0.25
-            + 0.5 * low.score(PREFIX, CONTINUATIONS, features_of(lm, low))
-            + 2 * high.score(PREFIX, CONTINUATIONS, features_of(lm, high))
+            + 0.5 * low.score(PREFIX, CONTINUATIONS, features_of(byte_lm, low))
+            + 2 * high.score(PREFIX, CONTINUATIONS, features_of(byte_lm, high))
             - unit.score(PREFIX, CONTINUATIONS)
         )
         torch.testing.assert_close(energy.score(PREFIX, CONTINUATIONS, features), expected)
-    torch.testing.assert_close(ResidualEBM(lm, energy).score(PREFIX, CONTINUATIONS), expected)
+    torch.testing.assert_close(ResidualEBM(byte_lm, energy).score(PREFIX, CONTINUATIONS), expected)
     assert_energy_contract(energy, PREFIX, CONTINUATIONS, features)
     assert {name for name, weight in energy.named_parameters() if weight.requires_grad} == {"constant", "coefficients"}
 
 
-def test_a_moved_run_is_found_again(lm: CausalLM, folders: list[Path]) -> None:
+def test_a_moved_run_is_found_again(byte_lm: CausalLM, folders: list[Path]) -> None:
     energy = SumEnergy.of(folders, [0.5, 2.0, -1.0], 0.25)
     run = folders[0].parent
     energy.save_pretrained(run / "total")
@@ -132,7 +133,7 @@ def test_a_moved_run_is_found_again(lm: CausalLM, folders: list[Path]) -> None:
     assert isinstance(loaded, SumEnergy)
     assert not loaded.training
     assert not any(part.training for part in loaded.part_modules)
-    features = features_of(lm, energy)
+    features = features_of(byte_lm, energy)
     with torch.no_grad():
         one, other = (each.score(PREFIX, CONTINUATIONS, features) for each in (energy, loaded))
     assert torch.equal(one, other)
@@ -141,15 +142,15 @@ def test_a_moved_run_is_found_again(lm: CausalLM, folders: list[Path]) -> None:
         EnergyModel.from_pretrained(moved / "total")
 
 
-def test_parts_go_to_evaluation_mode_with_the_sum(lm: CausalLM) -> None:
-    part = states(lm, 1)
+def test_parts_go_to_evaluation_mode_with_the_sum(byte_lm: CausalLM) -> None:
+    part = states(byte_lm, 1)
     energy = SumEnergy.of([part]).train()
     assert part.training
-    ResidualEBM(lm, energy)
+    ResidualEBM(byte_lm, energy)
     assert not part.training
 
 
-def test_functions_texts_and_modules_can_be_parts(lm: CausalLM) -> None:
+def test_functions_texts_and_modules_can_be_parts(byte_lm: CausalLM) -> None:
     class Bag(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -159,22 +160,22 @@ def test_functions_texts_and_modules_can_be_parts(lm: CausalLM) -> None:
             return self.weights(tokens).sum((1, 2))
 
     bag, texts = Bag(), TextEnergy(lambda batch: [len(text) for text in batch])
-    energy = as_energy(SumEnergy.of([lambda tokens: tokens[:, -1].float(), bag, texts], [1.0, 1.0, 3.0]), lm)
+    energy = as_energy(SumEnergy.of([lambda tokens: tokens[:, -1].float(), bag, texts], [1.0, 1.0, 3.0]), byte_lm)
     assert energy.features is None
     whole = torch.cat([PREFIX[:, None].expand(-1, 3, -1), CONTINUATIONS], -1)  # (2, 3, L)
-    lengths = torch.tensor([len(text) for text in lm.decode(whole)]).view(2, 3)
+    lengths = torch.tensor([len(text) for text in byte_lm.decode(whole)]).view(2, 3)
     expected = CONTINUATIONS[..., -1] + bag(whole.flatten(0, 1)).view(2, 3) + 3 * lengths
     torch.testing.assert_close(energy.score(PREFIX, CONTINUATIONS), expected)
 
 
-def test_wrong_sums_are_explained(lm: CausalLM, tmp_path: Path) -> None:
+def test_wrong_sums_are_explained(byte_lm: CausalLM, tmp_path: Path) -> None:
     with pytest.raises(LexergyError, match="at least one"):
         SumEnergy.of([])
     with pytest.raises(LexergyError, match="1 coefficients for 2 energies"):
-        SumEnergy.of([states(lm, 1), states(lm, 2)], [1.0])
+        SumEnergy.of([states(byte_lm, 1), states(byte_lm, 2)], [1.0])
     with pytest.raises(LexergyError, match="the energy is a int"):
         SumEnergy.of([3])
     with pytest.raises(LexergyError, match=r"in no folder; .*`SumEnergy.of\(\[folder, ...\]\)`"):
-        SumEnergy.of([states(lm, 1)]).save_pretrained(tmp_path / "sum")
+        SumEnergy.of([states(byte_lm, 1)]).save_pretrained(tmp_path / "sum")
     with pytest.raises(LexergyError, match=r"got none; expected `features`"):
-        SumEnergy.of([states(lm, 1)]).score(PREFIX, CONTINUATIONS)
+        SumEnergy.of([states(byte_lm, 1)]).score(PREFIX, CONTINUATIONS)

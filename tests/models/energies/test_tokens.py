@@ -8,7 +8,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig, as_energy
 from lexergy.testing import assert_energy_contract
-from toys.models import random_tokens, wake
+from toys.energies import wake
+from toys.language_models import random_tokens
 
 SHAPE = {"vocab_size": 257, "embedding_size": 6, "hidden_size": 5, "num_layers": 2}
 
@@ -97,6 +98,6 @@ def test_dropout_is_on_in_training_only():
 @pytest.mark.parametrize(
     "energy", [LinearEnergy(LinearEnergyConfig(vocab_size=9)), bilstm(vocab_size=9)], ids=["linear", "bilstm"]
 )
-def test_an_lm_that_writes_unknown_tokens_is_refused(lm: CausalLM, energy):
+def test_an_lm_that_writes_unknown_tokens_is_refused(byte_lm: CausalLM, energy):
     with pytest.raises(LexergyError, match="knows 9 tokens and the LM writes 257"):
-        as_energy(energy, lm)
+        as_energy(energy, byte_lm)

@@ -12,7 +12,7 @@ from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.model import longest_row
 from lexergy.models.finetuned.rows import Batch, RowWriter
 from lexergy.models.loading.sources import resolve_encoder
-from toys.finetuning import labelled_texts
+from toys.texts import labelled_texts
 
 TEXTS = [(record["text"], None) for record in labelled_texts(6, seed=5)] + [("red", None), ("of all people", "blue")]
 
@@ -46,8 +46,8 @@ def test_of_a_long_pair_the_longer_text_is_cut(bert_tokenizer):
     assert writer.row("red " * 9, "blue " * 9).tokens == [cls, *[red] * 4, sep, *[blue] * 4, sep]
 
 
-def test_windows_hold_the_whole_context_and_say_where_it_stands(encoders):
-    writer = RowWriter(AutoTokenizer.from_pretrained(encoders / "electric"), 12, 3)
+def test_windows_hold_the_whole_context_and_say_where_it_stands(pretrained_encoders):
+    writer = RowWriter(AutoTokenizer.from_pretrained(pretrained_encoders / "electric"), 12, 3)
     context = "We will build, for ALL people: a better nation!"
     rows = list(writer.windows("who builds", context))
     assert len(rows) > 2
@@ -64,8 +64,8 @@ def test_windows_hold_the_whole_context_and_say_where_it_stands(encoders):
 
 
 @pytest.mark.parametrize("kind", ["electric", "electric-bert", "masked-lm"])
-def test_batches_change_nothing(encoders, kind):
-    model = finetuned(encoders / kind, label_names=["a", "b", "c"])
+def test_batches_change_nothing(pretrained_encoders, kind):
+    model = finetuned(pretrained_encoders / kind, label_names=["a", "b", "c"])
     together = model.classify(TEXTS)
     for text, expected in zip(TEXTS, together, strict=True):
         (alone,) = model.classify([text])
@@ -73,10 +73,10 @@ def test_batches_change_nothing(encoders, kind):
         assert sum(alone.probabilities.values()) == pytest.approx(1)
 
 
-def test_the_encoder_is_that_of_the_folder(encoders):
+def test_the_encoder_is_that_of_the_folder(pretrained_encoders):
     """An untrained Electric would classify too: its weights must be the saved ones."""
-    saved = ElectricModel.from_pretrained(encoders / "electric").encoder.state_dict()
-    loaded = finetuned(encoders / "electric", label_names=["a", "b"]).model.encoder.state_dict()
+    saved = ElectricModel.from_pretrained(pretrained_encoders / "electric").encoder.state_dict()
+    loaded = finetuned(pretrained_encoders / "electric", label_names=["a", "b"]).model.encoder.state_dict()
     assert all(torch.equal(loaded[name], value) for name, value in saved.items())
 
 
@@ -89,8 +89,8 @@ def test_pooling_by_hand():
     assert torch.allclose(first(states, batch), first.output(states[:, 0]))
 
 
-def test_a_span_s_law_sums_to_one_over_the_context_and_no_answer(encoders):
-    model = finetuned(encoders / "electric", task="span")
+def test_a_span_s_law_sums_to_one_over_the_context_and_no_answer(pretrained_encoders):
+    model = finetuned(pretrained_encoders / "electric", task="span")
     rows = list(model.writer.windows("which colour", "we will build a red future"))
     batch = model.writer.batch(rows)
     head = model.model.head
@@ -104,9 +104,11 @@ def test_a_span_s_law_sums_to_one_over_the_context_and_no_answer(encoders):
     assert float(loss) == pytest.approx(-float(joint[0, span[0], span[1]]) / 2, abs=1e-5)
 
 
-def test_no_answer_is_given_only_by_models_that_saw_questions_without(encoders):
+def test_no_answer_is_given_only_by_models_that_saw_questions_without(pretrained_encoders):
     questions = [("which colour", "we will build a red future for all people in this nation " * 2)]
-    never, sometimes = (finetuned(encoders / "electric", task="span", has_null=flag) for flag in (False, True))
+    never, sometimes = (
+        finetuned(pretrained_encoders / "electric", task="span", has_null=flag) for flag in (False, True)
+    )
     for model in (never, sometimes):
         with torch.no_grad():
             model.model.head.start.weight.zero_()
@@ -121,8 +123,8 @@ def test_no_answer_is_given_only_by_models_that_saw_questions_without(encoders):
     assert sometimes.answer(questions)[0].text == ""
 
 
-def test_a_saved_model_answers_the_same(encoders, tmp_path):
-    model = finetuned(encoders / "electric", task="regression", mean=1900.0, scale=50.0)
+def test_a_saved_model_answers_the_same(pretrained_encoders, tmp_path):
+    model = finetuned(pretrained_encoders / "electric", task="regression", mean=1900.0, scale=50.0)
     model.save(tmp_path)
     expected = model.estimate(TEXTS)
     assert Finetuned.from_pretrained(tmp_path).estimate(TEXTS) == pytest.approx(expected, abs=1e-3)
@@ -131,10 +133,10 @@ def test_a_saved_model_answers_the_same(encoders, tmp_path):
     assert expected[0] == pytest.approx(1900 + 50 * float(standardised), abs=1e-2)
 
 
-def test_what_cannot_be_fine_tuned(encoders):
+def test_what_cannot_be_fine_tuned(pretrained_encoders):
     with pytest.raises(LexergyError, match="two-tower model"):
-        encoder_backbone(encoders / "two-tower")
+        encoder_backbone(pretrained_encoders / "two-tower")
     with pytest.raises(LexergyError, match=r"expected 8 \.\. 24"):
-        longest_row(encoder_backbone(encoders / "electric"), 100)
+        longest_row(encoder_backbone(pretrained_encoders / "electric"), 100)
     with pytest.raises(LexergyError, match="lexergy finetune train"):
-        Finetuned.from_pretrained(encoders / "electric" / "nothing")
+        Finetuned.from_pretrained(pretrained_encoders / "electric" / "nothing")

@@ -16,7 +16,7 @@ from lexergy.studies.real_or_fake.cells import Sample, accuracy, difference, unp
 from lexergy.studies.study import RUNS, Study, load_study, reproduce
 from lexergy.tasks.real_or_fake import laboratory as laboratory_module
 from lexergy.tasks.real_or_fake.scores import Scores
-from toys.laboratory import toy_recipe
+from toys.laboratory import laboratory_recipe
 
 STUDIES = [name for name in CATALOGUE if name.startswith("detect-")]
 TOY = {
@@ -36,7 +36,7 @@ def toy_studies(tmp_path_factory):
     """A function that carries out a study with toy settings, in one laboratory for all."""
     folder = tmp_path_factory.mktemp("studies")
     recipe = folder / "toy.yaml"
-    recipe.write_text(yaml.safe_dump(toy_recipe(folder)))
+    recipe.write_text(yaml.safe_dump(laboratory_recipe(folder)))
 
     def carry_out(name: str, **options):
         study = load_study(name)

@@ -168,22 +168,22 @@ def test_tables_5_6():
 
 
 @pytest.fixture
-def tiny_run(toy):
-    toy.reproduce("figure-2-left")
-    return load_run(toy.runs / "tiny-seed0")
+def study_run(toy_studies):
+    toy_studies.reproduce("figure-2-left")
+    return load_run(toy_studies.runs / "tiny-seed0")
 
 
-def test_table_1_is_paired_by_window(tiny_run):
+def test_table_1_is_paired_by_window(study_run):
     """Each gain is the run's own, and what separates two rows is the mean of their differences."""
-    conclusion = load_study("table-1").conclude([Evidence(tiny_run, "bit", None)])
+    conclusion = load_study("table-1").conclude([Evidence(study_run, "bit", None)])
     ours, paper = conclusion.tables
     rows = {row[0]: row for row in ours.rows}
     assert list(rows) == ["base LM", "ralm", "balm", "joint unit", "joint bit"]
-    for name, result in tiny_run.baselines.items():
+    for name, result in study_run.baselines.items():
         assert rows[name][2] == rows[name][3] == result.perplexity
         assert rows[name][6] == pytest.approx(result.gain)
         assert (rows[name][8] - rows[name][7]) / 2 / 1.96 == pytest.approx(result.gain_std_error, rel=0.1)
-    for name, energy in tiny_run.energies.items():
+    for name, energy in study_run.energies.items():
         assert rows[f"joint {name}"][2:5] == (
             energy.perplexity.lower,
             energy.perplexity.upper,
@@ -201,7 +201,7 @@ def test_table_1_is_paired_by_window(tiny_run):
         pytest.approx(100 * (1 - 14.64 / 17.57)),
     )
     # The tiny corpus has words for a few tokens less than the recipe asks for.
-    counted = tiny_run.baselines["balm"].parameters / 1e6
+    counted = study_run.baselines["balm"].parameters / 1e6
     assert float(rows["balm"][1].removesuffix("M")) == pytest.approx(counted, rel=0.02)
     assert rows["joint unit"][1].startswith("LM+")
     assert len(paper.rows) == 15
@@ -214,12 +214,12 @@ def shifted(run, name, nats):
     return dataclasses.replace(run, energies=run.energies | {name: moved})
 
 
-def test_table_1_findings_turn_with_the_numbers(tiny_run):
+def test_table_1_findings_turn_with_the_numbers(study_run):
     def verdict(run, sentence):
         conclusion = load_study("table-1").conclude([Evidence(run, "bit", None)])
         return next(f.verdict for f in conclusion.findings if f.sentence.startswith(sentence))
 
-    better, worse = shifted(tiny_run, "bit", 1.0), shifted(tiny_run, "bit", -1.0)
+    better, worse = shifted(study_run, "bit", 1.0), shifted(study_run, "bit", -1.0)
     for sentence in (
         "Joint BiT has a lower perplexity than the base LM",
         "Joint BiT has a lower perplexity than joint",
@@ -227,7 +227,7 @@ def test_table_1_findings_turn_with_the_numbers(tiny_run):
         assert verdict(better, sentence) is HOLDS
         assert verdict(worse, sentence) is FAILS
     for nats in (-1.0, 1.0):
-        assert verdict(shifted(tiny_run, "unit", nats), "BALM performs similarly") is FAILS
+        assert verdict(shifted(study_run, "unit", nats), "BALM performs similarly") is FAILS
 
 
 def test_long_text_is_compared_with_peoples():

@@ -16,21 +16,21 @@ from lexergy.tasks.detection.heads import fit_head
 from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
-from toys.detection import PEOPLE, written
+from toys.texts import PEOPLE, written
 
 
 @pytest.fixture(scope="module")
-def examples(pairs_file):
-    return load_examples([str(pairs_file)], [str(pairs_file)], human_field="human", machine_field="machine")
+def examples(text_pairs_file):
+    return load_examples([str(text_pairs_file)], [str(text_pairs_file)], human_field="human", machine_field="machine")
 
 
 @pytest.fixture(scope="module", params=["states", "encoder"])
-def trained(request, examples, lm_folder, encoder_folder, tmp_path_factory):
+def trained(request, examples, word_lm_folder, word_encoder_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("detectors") / request.param
     training = DetectorRecipe(
-        lm=str(lm_folder),
+        lm=str(word_lm_folder),
         layers=(1,),
-        encoder=str(encoder_folder) if request.param == "encoder" else None,
+        encoder=str(word_encoder_folder) if request.param == "encoder" else None,
         epochs=6,
         block_tokens=64 if request.param == "states" else 32,
         validation=0.2,
@@ -72,17 +72,17 @@ def test_shortcuts_of_the_stored_texts_are_closed(trained):
     assert report.shortcuts_stored.by_shortcut["length"] > report.shortcuts_seen.by_shortcut["length"]
 
 
-def test_the_same_seed_gives_the_same_detector(examples, lm_folder, tmp_path):
-    training = DetectorRecipe(lm=str(lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
+def test_the_same_seed_gives_the_same_detector(examples, word_lm_folder, tmp_path):
+    training = DetectorRecipe(lm=str(word_lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
     first, second = (
         train_detector([*examples[:10], *examples[-30:-20]], training, tmp_path / name, progress=False) for name in "ab"
     )
     assert asdict(first) | {"folder": ""} == asdict(second) | {"folder": ""}
 
 
-def test_the_head_is_the_logistic_regression_on_standardised_features(lm):
+def test_the_head_is_the_logistic_regression_on_standardised_features(word_lm):
     generator = torch.Generator().manual_seed(0)
-    energy = StatesEnergy.for_lm(lm, (), statistics="moments")
+    energy = StatesEnergy.for_lm(word_lm, (), statistics="moments")
     features = 5 + 2 * torch.randn(60, 10, generator=generator)
     is_machine = features[:, 3] + torch.randn(60, generator=generator) > 5
     groups = [f"group {n // 2}" for n in range(60)]
@@ -97,13 +97,13 @@ def test_the_head_is_the_logistic_regression_on_standardised_features(lm):
     assert ((energies > 0) == is_machine).float().mean() > 0.8
 
 
-def test_groups_on_both_sides_would_flatter_the_penalty(lm):
+def test_groups_on_both_sides_would_flatter_the_penalty(word_lm):
     """Features that only name the group are worthless: the strongest penalty is chosen."""
     generator = torch.Generator().manual_seed(0)
     named = torch.randn(30, 10, generator=generator).repeat_interleave(4, 0)
     is_machine = torch.rand(30, generator=generator).repeat_interleave(4) > 0.5
     groups = [f"group {n // 4}" for n in range(120)]
-    energy = StatesEnergy.for_lm(lm, (), statistics="moments")
+    energy = StatesEnergy.for_lm(word_lm, (), statistics="moments")
     assert fit_head(energy, named, is_machine, groups) <= 1e-2
     assert fit_head(energy, named, is_machine, [str(n) for n in range(120)]) == 1.0
 

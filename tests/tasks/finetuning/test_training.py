@@ -30,8 +30,8 @@ def model_of(folder) -> FinetunedEncoder:
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("electric", "layers"), ("electric-bert", "encoder.layer")])
-def test_layer_l_of_L_learns_at_d_to_the_L_minus_l(encoders, kind, layers):
-    model = model_of(encoders / kind)
+def test_layer_l_of_L_learns_at_d_to_the_L_minus_l(pretrained_encoders, kind, layers):
+    model = model_of(pretrained_encoders / kind)
     assert set(layer_rate_factors(model, 1.0).values()) == {1.0}
     factors = layer_rate_factors(model, 0.5)
     for name, _ in model.encoder.named_parameters():
@@ -44,11 +44,11 @@ def test_layer_l_of_L_learns_at_d_to_the_L_minus_l(encoders, kind, layers):
     assert not any(name.startswith("head") for name in factors)
 
 
-def test_adam_s_first_step_is_as_long_as_the_layer_s_rate(encoders, tmp_path):
+def test_adam_s_first_step_is_as_long_as_the_layer_s_rate(pretrained_encoders, tmp_path):
     """Its size is the learning rate itself, whatever the gradient."""
-    model = model_of(encoders / "electric")
+    model = model_of(pretrained_encoders / "electric")
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
-    writer = Finetuned(model, encoder_backbone(encoders / "electric").tokenizer).writer
+    writer = Finetuned(model, encoder_backbone(pretrained_encoders / "electric").tokenizer).writer
     rows = LabelledRows([writer.row("red"), writer.row("the blue nation")], torch.tensor([0, 1]))
     config = TrainingRecipe(
         learning_rate=1e-3, max_steps=1, batch_size=2, schedule="constant", adam_epsilon=1e-12, evaluate_every=10
@@ -76,12 +76,16 @@ def test_adam_s_first_step_is_as_long_as_the_layer_s_rate(encoders, tmp_path):
     ],
     ids=["classification", "regression", "span"],
 )
-def test_a_tiny_model_learns_what_can_be_learnt(encoders, files, tmp_path, task, fields, metric, least):
+def test_a_tiny_model_learns_what_can_be_learnt(
+    pretrained_encoders, labelled_files, tmp_path, task, fields, metric, least
+):
     parts = [
-        load_questions(str(files / name)) if fields is None else load_labelled(str(files / name), fields)
+        load_questions(str(labelled_files / name))
+        if fields is None
+        else load_labelled(str(labelled_files / name), fields)
         for name in ("train.jsonl", "test.jsonl")
     ]
-    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task=task, **SETTINGS)
+    settings = FinetuningRecipe(encoder=str(pretrained_encoders / "electric"), task=task, **SETTINGS)
     report = finetune(FinetuneData(parts[0], parts[1]), settings, tmp_path, progress=False)
     assert report.metrics[metric].median >= least
     assert report.judged_on == "validation"
@@ -92,9 +96,9 @@ def test_a_tiny_model_learns_what_can_be_learnt(encoders, files, tmp_path, task,
     assert load_finetuned(tmp_path).task == task
 
 
-def test_windows_without_the_answer_have_the_first_token_as_target(encoders, files):
-    questions = load_questions(str(files / "train.jsonl"))[:8]
-    data = span_rows(questions, RowWriter(encoder_backbone(encoders / "electric").tokenizer, 9, 2))
+def test_windows_without_the_answer_have_the_first_token_as_target(pretrained_encoders, labelled_files):
+    questions = load_questions(str(labelled_files / "train.jsonl"))[:8]
+    data = span_rows(questions, RowWriter(encoder_backbone(pretrained_encoders / "electric").tokenizer, 9, 2))
     assert len(data.rows) > len(questions)
     for row, (first, last) in zip(data.rows, data.targets.tolist(), strict=True):
         assert (first == 0) == (last == 0)
@@ -102,16 +106,16 @@ def test_windows_without_the_answer_have_the_first_token_as_target(encoders, fil
     assert 0 < int((data.targets[:, 0] == 0).sum()) < len(data.rows)
 
 
-def test_labels_are_checked_before_anything_is_trained(encoders, tmp_path):
+def test_labels_are_checked_before_anything_is_trained(pretrained_encoders, tmp_path):
     def texts(*labels):
         return [LabelledText(f"file:{n}", f"text {n}", None, label) for n, label in enumerate(labels)]
 
-    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task="classification", **SETTINGS)
+    settings = FinetuningRecipe(encoder=str(pretrained_encoders / "electric"), task="classification", **SETTINGS)
     with pytest.raises(LexergyError, match="at least two different labels"):
         finetune(FinetuneData(texts("a", "a"), texts("a")), settings, tmp_path, progress=False)
     with pytest.raises(LexergyError, match="file:1: the label 'c' is not among"):
         finetune(FinetuneData(texts("a", "b"), texts("a", "c")), settings, tmp_path, progress=False)
-    regression = FinetuningRecipe(encoder=str(encoders / "electric"), task="regression", **SETTINGS)
+    regression = FinetuningRecipe(encoder=str(pretrained_encoders / "electric"), task="regression", **SETTINGS)
     with pytest.raises(LexergyError, match="file:1: the label is 'much'; expected a number"):
         finetune(FinetuneData(texts("1", "2"), texts("1", "much")), regression, tmp_path, progress=False)
 
@@ -134,9 +138,11 @@ def test_metrics_by_hand():
     assert answers == pytest.approx({"exact_match": 2 / 4, "f1": (1 + 2 / 3 + 1 + 0) / 4})
 
 
-def test_a_changed_file_is_trained_again(encoders, files, tmp_path):
-    texts = load_labelled(str(files / "train.jsonl"), Fields())[:8]
-    settings = FinetuningRecipe(encoder=str(encoders / "electric"), task="classification", num_seeds=2, epochs=1)
+def test_a_changed_file_is_trained_again(pretrained_encoders, labelled_files, tmp_path):
+    texts = load_labelled(str(labelled_files / "train.jsonl"), Fields())[:8]
+    settings = FinetuningRecipe(
+        encoder=str(pretrained_encoders / "electric"), task="classification", num_seeds=2, epochs=1
+    )
     finetune(FinetuneData(texts[:6], texts), settings, tmp_path, progress=False)
     first = json.loads((tmp_path / "seed-0" / "stage.json").read_text())
     finetune(FinetuneData(texts[:7], texts), settings, tmp_path, progress=False)

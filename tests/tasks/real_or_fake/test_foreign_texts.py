@@ -12,7 +12,7 @@ from lexergy.recipes.real_or_fake import load_laboratory_recipe
 from lexergy.tasks.real_or_fake.foreign_texts import SLACK
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
-from toys.laboratory import toy_recipe
+from toys.laboratory import laboratory_recipe
 
 WANTED = TextSet("sotu", "stranger", sides=("prefix",))
 
@@ -21,7 +21,7 @@ WANTED = TextSet("sotu", "stranger", sides=("prefix",))
 def laboratory(tmp_path_factory):
     """With a generator of long tokens, that was trained on nothing."""
     folder = tmp_path_factory.mktemp("foreign")
-    recipe = toy_recipe(folder)
+    recipe = laboratory_recipe(folder)
     texts = [path.read_text() for path in sorted((folder / "sotu").iterdir())]
     stranger = folder / "stranger"
     tokenizer = train_tokenizer(texts, 400, stranger)

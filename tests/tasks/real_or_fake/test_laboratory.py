@@ -9,7 +9,7 @@ from lexergy.tasks.real_or_fake import laboratory as module
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 from lexergy.training.objectives.contrastive import pair_energies
-from toys.laboratory import toy_recipe
+from toys.laboratory import laboratory_recipe
 
 WANTED = TextSet("sotu", "transf-big")
 
@@ -73,7 +73,7 @@ def test_likelihood_as_energy_is_thresholded_on_validation(toy_laboratory):
 
 
 def test_killed_texts_go_on(tmp_path, monkeypatch):
-    recipe = LaboratoryRecipe.model_validate(toy_recipe(tmp_path))
+    recipe = LaboratoryRecipe.model_validate(laboratory_recipe(tmp_path))
     monkeypatch.setattr(module, "TWINS_PER_SHARD", 20)
     write, made = module.write_twins, []
 
@@ -126,7 +126,7 @@ def test_a_mistake_in_a_recipe_is_told(tmp_path, changes, message):
     import yaml
 
     path = tmp_path / "lab.yaml"
-    path.write_text(yaml.safe_dump(toy_recipe(tmp_path) | changes, sort_keys=False))
+    path.write_text(yaml.safe_dump(laboratory_recipe(tmp_path) | changes, sort_keys=False))
     with pytest.raises(LexergyError) as caught:
         load_laboratory_recipe(path)
     assert message in str(caught.value)

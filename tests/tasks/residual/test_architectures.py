@@ -6,14 +6,14 @@ from transformers import OPTForCausalLM, RobertaForMaskedLM
 
 from lexergy.recipes.residual import Recipe
 from lexergy.tasks.residual.run import run
-from toys.recipes import TRAINING, TRANSFORMER, tiny_recipe
+from toys.recipes import TRAINING, TRANSFORMER, residual_recipe
 
 
-def test_a_run_on_an_opt_and_a_roberta(corpus, tmp_path):
+def test_a_run_on_an_opt_and_a_roberta(tiny_corpus, tmp_path):
     opt = {"architecture": "opt", "embedding_size": 12, "feed_forward_size": 24}
     recipe = Recipe.model_validate(
-        tiny_recipe(
-            corpus,
+        residual_recipe(
+            tiny_corpus,
             lm={"train": {"vocab_size": 300, **TRANSFORMER, **opt}},
             masked_lm={**TRANSFORMER, "architecture": "roberta"},
             energies={

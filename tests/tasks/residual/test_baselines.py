@@ -8,20 +8,20 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
+from lexergy.runs.legacy import StageRunner
 from transformers import AutoModelForCausalLM
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.legacy import StageRunner
 from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
 from lexergy.tasks.residual import run as run_module
 from lexergy.tasks.residual.baselines import load_baseline
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
 from lexergy.training import loop
-from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe
+from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
 SHAPE = {key: TRANSFORMER[key] for key in ("hidden_size", "num_layers", "num_heads")}
 TABLES = {"orders": [2], "buckets": 64, "width": 4}
@@ -41,14 +41,14 @@ SMALL = {"energies": {"states": ENERGIES["states"]}, "masked_lm": None, "generat
 
 
 def small_recipe(corpus, **changes) -> Recipe:
-    return Recipe.model_validate(tiny_recipe(corpus, **(SMALL | changes)))
+    return Recipe.model_validate(residual_recipe(corpus, **(SMALL | changes)))
 
 
 @pytest.fixture(scope="module")
-def with_baselines(corpus, finished, tmp_path_factory) -> Path:
+def with_baselines(tiny_corpus, finished_run, tmp_path_factory) -> Path:
     """The finished run, whose recipe then got baselines and fewer energies."""
-    folder = Path(shutil.copytree(finished, tmp_path_factory.mktemp("runs") / "baselines"))
-    run(small_recipe(corpus, baselines=BASELINES), folder, progress=False)
+    folder = Path(shutil.copytree(finished_run, tmp_path_factory.mktemp("runs") / "baselines"))
+    run(small_recipe(tiny_corpus, baselines=BASELINES), folder, progress=False)
     return folder
 
 
@@ -57,7 +57,7 @@ def log_probs(folder: Path, name: str) -> torch.Tensor:
     return torch.from_numpy(from_column(table.column(f"token_log_prob.{name}")))  # (N, C)
 
 
-def test_each_baseline_is_measured(with_baselines, corpus):
+def test_each_baseline_is_measured(with_baselines, tiny_corpus):
     result = load_run(with_baselines)
     assert list(result.baselines) == list(BASELINES)
     assert list(result.seconds)[-5:] == [*BASELINES, "baselines"]
@@ -81,7 +81,7 @@ def test_the_windows_and_the_base_are_those_of_the_perplexity_stage(with_baselin
 
 
 @torch.no_grad()
-def test_a_ralm_is_the_product_without_its_forbidden_tokens(with_baselines, corpus):
+def test_a_ralm_is_the_product_without_its_forbidden_tokens(with_baselines, tiny_corpus):
     context = RunContext(load_run(with_baselines).recipe, with_baselines, progress=False)
     lm = CausalLM.from_pretrained(with_baselines / "lm")
     residual = AutoModelForCausalLM.from_pretrained(with_baselines / "ralm")
@@ -108,22 +108,22 @@ def test_parameters_count_all_that_a_row_has(with_baselines):
     assert opt.get_input_embeddings().embedding_dim == 12
 
 
-def test_training_changes_the_residual_and_not_the_lm(with_baselines, finished):
-    lm, kept = (CausalLM.from_pretrained(folder / "lm").model for folder in (with_baselines, finished))
+def test_training_changes_the_residual_and_not_the_lm(with_baselines, finished_run):
+    lm, kept = (CausalLM.from_pretrained(folder / "lm").model for folder in (with_baselines, finished_run))
     residual = AutoModelForCausalLM.from_pretrained(with_baselines / "ralm")
     for (name, weight), before in zip(lm.named_parameters(), kept.parameters(), strict=True):
         assert torch.equal(weight, before)
         assert not torch.equal(weight, residual.get_parameter(name))
 
 
-def test_baselines_leave_the_other_stages_as_they_are(with_baselines, finished, corpus):
+def test_baselines_leave_the_other_stages_as_they_are(with_baselines, finished_run, tiny_corpus):
     for stage in ("tokenizer", "windows", "lm", "negatives", "states"):
         before, after = (
-            json.loads((folder / stage / "stage.json").read_text()) for folder in (finished, with_baselines)
+            json.loads((folder / stage / "stage.json").read_text()) for folder in (finished_run, with_baselines)
         )
         assert after == before
     times = {path: path.stat().st_mtime_ns for path in with_baselines.rglob("*") if path.name != ".lock"}
-    run(small_recipe(corpus, baselines=BASELINES), with_baselines, progress=False)
+    run(small_recipe(tiny_corpus, baselines=BASELINES), with_baselines, progress=False)
     assert times == {path: path.stat().st_mtime_ns for path in with_baselines.rglob("*") if path.name != ".lock"}
 
 
@@ -131,9 +131,11 @@ class Killed(Exception):
     pass
 
 
-def test_a_killed_training_goes_on_to_the_same_baseline(with_baselines, finished, corpus, tmp_path, monkeypatch):
-    folder = Path(shutil.copytree(finished, tmp_path / "killed"))
-    recipe = small_recipe(corpus, baselines={"ralm-small": BASELINES["ralm-small"]})
+def test_a_killed_training_goes_on_to_the_same_baseline(
+    with_baselines, finished_run, tiny_corpus, tmp_path, monkeypatch
+):
+    folder = Path(shutil.copytree(finished_run, tmp_path / "killed"))
+    recipe = small_recipe(tiny_corpus, baselines={"ralm-small": BASELINES["ralm-small"]})
 
     save = loop.save_checkpoint
 
@@ -149,14 +151,14 @@ def test_a_killed_training_goes_on_to_the_same_baseline(with_baselines, finished
     assert torch.equal(log_probs(folder, "ralm-small"), log_probs(with_baselines, "ralm-small"))
 
 
-def test_a_run_made_before_there_were_baselines_still_loads(finished):
-    record = json.loads((finished / RUN_FILE).read_text())
+def test_a_run_made_before_there_were_baselines_still_loads(finished_run):
+    record = json.loads((finished_run / RUN_FILE).read_text())
     assert "baselines" not in record["recipe"]
-    assert load_run(finished).baselines == {}
+    assert load_run(finished_run).baselines == {}
 
 
-def test_seeds_share_their_windows_where_the_split_has_a_seed_of_its_own(corpus, tmp_path):
-    content = tiny_recipe(corpus)
+def test_seeds_share_their_windows_where_the_split_has_a_seed_of_its_own(tiny_corpus, tmp_path):
+    content = residual_recipe(tiny_corpus)
 
     def windows(seed, split_seed):
         changes = {"seed": seed, "corpus": content["corpus"] | {"split_seed": split_seed}}

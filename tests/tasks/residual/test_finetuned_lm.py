@@ -21,7 +21,7 @@ from lexergy.tasks.residual.base_models import token_streams
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.language import LanguageModelling
-from toys.recipes import TRAINING, tiny_recipe
+from toys.recipes import TRAINING, residual_recipe
 
 FINETUNE = {"lora": {"rank": 2, "alpha": 4}, "max_length": 16, "training": TRAINING}
 UNIT = {"kind": "unit", "lora": {"rank": 1}, "training": TRAINING | {"max_steps": 4}}
@@ -29,19 +29,19 @@ UNIT = {"kind": "unit", "lora": {"rank": 1}, "training": TRAINING | {"max_steps"
 
 def finetune_recipe(corpus: Path, source: Path, **changes) -> Recipe:
     lm = {"source": str(source), "finetune": FINETUNE}
-    content = tiny_recipe(corpus, lm=lm, masked_lm=None, energies={"unit": UNIT}, generation=None)
+    content = residual_recipe(corpus, lm=lm, masked_lm=None, energies={"unit": UNIT}, generation=None)
     return Recipe.model_validate(content | changes)
 
 
 @pytest.fixture(scope="module")
-def adapted(finished, corpus, tmp_path_factory) -> Path:
+def adapted(finished_run, tiny_corpus, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "adapted"
-    run(finetune_recipe(corpus, finished / "lm"), folder, progress=False)
+    run(finetune_recipe(tiny_corpus, finished_run / "lm"), folder, progress=False)
     return folder
 
 
-def test_merged_adapters_are_the_adapted_model(finished):
-    model = AutoModelForCausalLM.from_pretrained(finished / "lm")
+def test_merged_adapters_are_the_adapted_model(finished_run):
+    model = AutoModelForCausalLM.from_pretrained(finished_run / "lm")
     plain, tokens = copy.deepcopy(model), torch.arange(3, 23).view(2, 10)
     with initialised_from(1):
         add_lora(model.base_model, Lora(rank=2, alpha=4))
@@ -58,8 +58,8 @@ def test_merged_adapters_are_the_adapted_model(finished):
     assert model.state_dict().keys() == plain.state_dict().keys()
 
 
-def test_the_adapted_lm_is_a_better_lm_of_the_corpus(adapted, finished):
-    before, after = (CausalLM.from_pretrained(folder / "lm") for folder in (finished, adapted))
+def test_the_adapted_lm_is_a_better_lm_of_the_corpus(adapted, finished_run):
+    before, after = (CausalLM.from_pretrained(folder / "lm") for folder in (finished_run, adapted))
     windows = Windows.load(adapted / "windows" / "test.parquet")
     base, better = (lm.log_prob(windows.tokens, prefix_length=6).mean() for lm in (before, after))
     assert better > base + 0.02  # its head stays that of an LM of 12 steps
@@ -89,7 +89,9 @@ def test_energies_start_from_the_adapted_lm_wherever_the_run_is(adapted, tmp_pat
 
 
 @pytest.mark.parametrize("steps", [2, 7])  # before the first checkpoint and after the second
-def test_a_killed_training_goes_on_to_the_same_weights(adapted, finished, corpus, tmp_path, monkeypatch, steps):
+def test_a_killed_training_goes_on_to_the_same_weights(
+    adapted, finished_run, tiny_corpus, tmp_path, monkeypatch, steps
+):
     whole, calls = LanguageModelling.loss, []
 
     def dies(self, *arguments):
@@ -98,7 +100,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(adapted, finished, corpus
             raise KeyboardInterrupt
         return whole(self, *arguments)
 
-    recipe = finetune_recipe(corpus, finished / "lm")
+    recipe = finetune_recipe(tiny_corpus, finished_run / "lm")
     monkeypatch.setattr(LanguageModelling, "loss", dies)
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "run", progress=False)
@@ -116,8 +118,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(adapted, finished, corpus
     assert read_stage(tmp_path / "run" / "lm").key == read_stage(adapted / "lm").key
 
 
-def test_documents_are_parted_where_there_is_an_end_of_text(adapted, finished, corpus):
-    context = RunContext(finetune_recipe(corpus, finished / "lm"), adapted, progress=False)
+def test_documents_are_parted_where_there_is_an_end_of_text(adapted, finished_run, tiny_corpus):
+    context = RunContext(finetune_recipe(tiny_corpus, finished_run / "lm"), adapted, progress=False)
     end = context.tokenizer.eos_token_id
     parted = token_streams(context)["train"]
     assert int((parted == end).sum()) == len(context.splits.train)
@@ -133,7 +135,7 @@ def test_validation_blocks_are_spread_evenly():
     assert len(LanguageModelling(tokens, tokens, 4, validation_blocks=11).validation) == 10
 
 
-def test_an_lm_trained_here_is_not_fine_tuned_too(corpus, finished):
-    lm = tiny_recipe(corpus)["lm"] | {"finetune": FINETUNE}
+def test_an_lm_trained_here_is_not_fine_tuned_too(tiny_corpus, finished_run):
+    lm = residual_recipe(tiny_corpus)["lm"] | {"finetune": FINETUNE}
     with pytest.raises(ValueError, match="`finetune` is for an LM from a `source`"):
-        finetune_recipe(corpus, finished / "lm", lm=lm)
+        finetune_recipe(tiny_corpus, finished_run / "lm", lm=lm)

@@ -14,7 +14,7 @@ from lexergy.tasks.residual.base_models import build_tokenizer, build_windows, t
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.parameters import count_parameters
 from lexergy.tasks.residual.run import run
-from toys.recipes import TRAINING, tiny_recipe
+from toys.recipes import TRAINING, residual_recipe
 
 CONV = {"architecture": "gated_conv", "hidden_size": 16, "num_layers": 2, "embedding_size": 8, "max_length": 32}
 LONGER = TRAINING | {"max_steps": 100, "evaluate_every": 50, "checkpoint_every": 100}
@@ -22,13 +22,13 @@ LONGER = TRAINING | {"max_steps": 100, "evaluate_every": 50, "checkpoint_every":
 
 def recipe_of(corpus, **lm) -> Recipe:
     return Recipe.model_validate(
-        tiny_recipe(corpus, lm={"train": CONV | {"vocab_size": 300, "training": LONGER} | lm}, masked_lm=None)
+        residual_recipe(corpus, lm={"train": CONV | {"vocab_size": 300, "training": LONGER} | lm}, masked_lm=None)
         | {"energies": {"unit": {"kind": "unit", "pairs": 20, "training": TRAINING}}, "generation": None}
     )
 
 
-def test_a_right_to_left_lm_learns_to_read_from_the_right(corpus, tmp_path):
-    context = RunContext(recipe_of(corpus, direction="right_to_left"), tmp_path, progress=False)
+def test_a_right_to_left_lm_learns_to_read_from_the_right(tiny_corpus, tmp_path):
+    context = RunContext(recipe_of(tiny_corpus, direction="right_to_left"), tmp_path, progress=False)
     for name in ("tokenizer", "windows", "lm"):
         (tmp_path / name).mkdir()
     build_tokenizer(context, tmp_path / "tokenizer")
@@ -42,8 +42,8 @@ def test_a_right_to_left_lm_learns_to_read_from_the_right(corpus, tmp_path):
     assert lm.lm.forbidden_tokens
 
 
-def test_a_run_on_gated_convolutions(corpus, tmp_path):
-    recipe = recipe_of(corpus)
+def test_a_run_on_gated_convolutions(tiny_corpus, tmp_path):
+    recipe = recipe_of(tiny_corpus)
     result = run(recipe, tmp_path / "run", progress=False)
     assert math.isfinite(result.energies["unit"].perplexity.upper)
     lm = CausalLM.from_pretrained(tmp_path / "run" / "lm")
@@ -51,7 +51,7 @@ def test_a_run_on_gated_convolutions(corpus, tmp_path):
     assert count_parameters(recipe)["lm"] == num_parameters(lm.model)
 
 
-def test_a_run_goes_on_to_the_right(corpus, tmp_path):
+def test_a_run_goes_on_to_the_right(tiny_corpus, tmp_path):
     with pytest.raises(LexergyError, match=r"right_to_left; expected left_to_right"):
-        run(recipe_of(corpus, direction="right_to_left"), tmp_path / "run", progress=False)
+        run(recipe_of(tiny_corpus, direction="right_to_left"), tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()

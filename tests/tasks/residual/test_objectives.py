@@ -11,7 +11,7 @@ from lexergy.recipes.residual import Recipe
 from lexergy.report.page import render_page
 from lexergy.tasks.residual.parameters import count_parameters
 from lexergy.tasks.residual.run import run
-from toys.recipes import TRAINING, tiny_recipe
+from toys.recipes import TRAINING, residual_recipe
 
 LONGER = TRAINING | {"max_steps": 40, "evaluate_every": 10, "checkpoint_every": 20}
 SHAPE = {"embedding_size": 16, "hidden_size": 16, "num_layers": 1, "dropout": 0.1}
@@ -24,9 +24,9 @@ ENERGIES = {
 
 
 @pytest.fixture(scope="module")
-def trained(corpus, tmp_path_factory):
+def trained(tiny_corpus, tmp_path_factory):
     recipe = Recipe.model_validate(
-        tiny_recipe(corpus, energies=ENERGIES, generation=None, perplexity={"samples": 8, "windows": 4})
+        residual_recipe(tiny_corpus, energies=ENERGIES, generation=None, perplexity={"samples": 8, "windows": 4})
     )
     folder = tmp_path_factory.mktemp("runs") / "objectives"
     return recipe, folder, run(recipe, folder, progress=False)

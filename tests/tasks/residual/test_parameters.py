@@ -7,7 +7,7 @@ from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.energies import EnergyModel
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.tasks.residual.parameters import count_parameters
-from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, tiny_recipe
+from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
 MILLION = 1_000_000
 TABLE_1 = {  # "LM+125M" as 125
@@ -100,16 +100,16 @@ def test_the_balm_of_the_text_has_its_size_only_with_projected_embeddings():
     assert count_parameters(wide)["balm"] == pytest.approx(434 * MILLION, rel=0.01)
 
 
-def test_what_is_counted_is_what_is_built(finished, recipe):
-    counts = count_parameters(recipe)
-    assert counts.pop("lm") == CausalLM.from_pretrained(finished / "lm").model.num_parameters()
-    assert counts == {name: num_parameters(EnergyModel.from_pretrained(finished / name)) for name in ENERGIES}
+def test_what_is_counted_is_what_is_built(finished_run, tiny_recipe):
+    counts = count_parameters(tiny_recipe)
+    assert counts.pop("lm") == CausalLM.from_pretrained(finished_run / "lm").model.num_parameters()
+    assert counts == {name: num_parameters(EnergyModel.from_pretrained(finished_run / name)) for name in ENERGIES}
 
 
-def test_baselines_and_sums_are_counted(corpus):
+def test_baselines_and_sums_are_counted(tiny_corpus):
     recipe = Recipe.model_validate(
-        tiny_recipe(
-            corpus,
+        residual_recipe(
+            tiny_corpus,
             energies=ENERGIES
             | {
                 "both": {"kind": "sum", "of": ["unit", "bit"]},

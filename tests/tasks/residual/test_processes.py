@@ -11,7 +11,7 @@ import pytest
 from lexergy.recipes.residual import Recipe
 from lexergy.runs.records import load_run
 from lexergy.tasks.residual.run import run
-from toys.recipes import TRAINING, tiny_recipe
+from toys.recipes import TRAINING, residual_recipe
 
 LAUNCHED = """
 import json, sys
@@ -24,11 +24,13 @@ print(result.baselines["ralm"].perplexity, flush=True)
 """
 
 
-def test_two_processes_make_one_run(corpus, finished, tmp_path):
+def test_two_processes_make_one_run(tiny_corpus, finished_run, tmp_path):
     """On top of finished stages: a training that both share, then a stage that the first builds alone."""
-    recipe = Recipe.model_validate(tiny_recipe(corpus, baselines={"ralm": {"kind": "ralm", "training": TRAINING}}))
+    recipe = Recipe.model_validate(
+        residual_recipe(tiny_corpus, baselines={"ralm": {"kind": "ralm", "training": TRAINING}})
+    )
     for name in ("alone", "together"):
-        shutil.copytree(finished, tmp_path / name)
+        shutil.copytree(finished_run, tmp_path / name)
     (tmp_path / "recipe.json").write_text(json.dumps(recipe.plain()))
     script = tmp_path / "launched.py"
     script.write_text(LAUNCHED)

@@ -17,7 +17,7 @@ from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.refresh import refresh_negatives
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.contrastive import pair_energies
-from toys.recipes import ENERGIES, TRAINING, tiny_recipe
+from toys.recipes import ENERGIES, TRAINING, residual_recipe
 
 SHORT = TRAINING | {"max_steps": 4}
 REFRESHED = {
@@ -28,8 +28,8 @@ REFRESHED = {
 
 
 @pytest.fixture
-def context(finished, recipe) -> RunContext:
-    return RunContext(recipe, finished, progress=False)
+def context(finished_run, tiny_recipe) -> RunContext:
+    return RunContext(tiny_recipe, finished_run, progress=False)
 
 
 def refreshed(context, folder, **changes):
@@ -57,16 +57,16 @@ def test_noise_energies_are_those_of_the_old_joint_model(context, tmp_path):
         torch.testing.assert_close(new.negative_features[:, 0], again, atol=1e-4, rtol=1e-4)
 
 
-def test_joint_negatives_have_lower_energy_than_the_lms(recipe, finished, tmp_path):
+def test_joint_negatives_have_lower_energy_than_the_lms(tiny_recipe, finished_run, tmp_path):
     folder = tmp_path / "run"
-    shutil.copytree(finished, folder)
+    shutil.copytree(finished_run, folder)
     energy = EnergyModel.from_pretrained(folder / "states").eval()
     with torch.no_grad():
         energy.head[-1].weight.mul_(100)  # a few steps of training leave it too small to matter
     energy.save_pretrained(folder / "states")
     means = {}
     for noise in ("joint", "lm"):
-        context = RunContext(recipe, folder, progress=False)
+        context = RunContext(tiny_recipe, folder, progress=False)
         _, (train, _) = refreshed(context, tmp_path / noise, noise=noise, candidates=32)
         assert (train.noise_energies is None) == (noise == "lm")
         plain = dataclasses.replace(train, noise_energies=None)
@@ -74,11 +74,11 @@ def test_joint_negatives_have_lower_energy_than_the_lms(recipe, finished, tmp_pa
     assert means["joint"] < means["lm"] - 0.5
 
 
-def test_a_run_trains_on_and_measures_all(corpus, finished, tmp_path):
+def test_a_run_trains_on_and_measures_all(tiny_corpus, finished_run, tmp_path):
     folder = tmp_path / "run"
-    shutil.copytree(finished, folder)
-    recipe = Recipe.model_validate(tiny_recipe(corpus, energies=ENERGIES | REFRESHED, generation=None))
-    before = {name: read_stage(finished / name).key for name in ("negatives", "states", "unit")}
+    shutil.copytree(finished_run, folder)
+    recipe = Recipe.model_validate(residual_recipe(tiny_corpus, energies=ENERGIES | REFRESHED, generation=None))
+    before = {name: read_stage(finished_run / name).key for name in ("negatives", "states", "unit")}
     run(recipe, folder, progress=False)
     assert {name: read_stage(folder / name).key for name in before} == before
     result = load_run(folder)
@@ -89,7 +89,7 @@ def test_a_run_trains_on_and_measures_all(corpus, finished, tmp_path):
 
 
 @pytest.mark.parametrize("of", ["nothing", "total", "later"])
-def test_only_energies_named_before_can_be_trained_on(corpus, of):
+def test_only_energies_named_before_can_be_trained_on(tiny_corpus, of):
     energies = {
         "total": {"kind": "sum", "of": ["states"]},
         "states": ENERGIES["states"],
@@ -97,4 +97,4 @@ def test_only_energies_named_before_can_be_trained_on(corpus, of):
         "later": ENERGIES["unit"],
     }
     with pytest.raises(ValueError, match=f"trained on from `{of}`; expected one of states named before it"):
-        Recipe.model_validate(tiny_recipe(corpus, energies=energies))
+        Recipe.model_validate(residual_recipe(tiny_corpus, energies=energies))

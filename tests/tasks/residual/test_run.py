@@ -25,7 +25,8 @@ from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST
 from lexergy.tasks.residual.run import run
-from toys.recipes import ENERGIES, TRAINING, tiny_recipe, write_corpus
+from toys.corpora import write_corpus
+from toys.recipes import ENERGIES, TRAINING, residual_recipe
 
 STAGES = [
     "tokenizer",
@@ -63,8 +64,8 @@ def copy_of(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
 
 
-def test_a_run_measures_every_energy(finished, recipe):
-    result = load_run(finished)
+def test_a_run_measures_every_energy(finished_run, tiny_recipe):
+    result = load_run(finished_run)
     assert list(result.energies) == ["states", "unit", "bit"]
     for energy in result.energies.values():
         estimate = energy.perplexity
@@ -83,11 +84,11 @@ def test_a_run_measures_every_energy(finished, recipe):
     assert result.corpus.documents == {"train": 12, "validation": 4, "test": 4}
     assert result.corpus.windows == {"train": 70, "validation": 20, "test": 12}
     assert set(result.histories) == {"lm", "masked_lm"}
-    assert result.recipe == recipe
+    assert result.recipe == tiny_recipe
 
 
-def test_a_run_continues_each_prompt_with_each_energy(finished):
-    generations = load_run(finished).generations
+def test_a_run_continues_each_prompt_with_each_energy(finished_run):
+    generations = load_run(finished_run).generations
     assert [(generation.prompt, generation.energy) for generation in generations] == [
         (prompt, energy) for prompt in ("the people shall", "our union") for energy in ENERGIES
     ]
@@ -100,10 +101,10 @@ def test_a_run_continues_each_prompt_with_each_energy(finished):
     assert len({generation.base_text for generation in generations[:3]}) == 1
 
 
-def test_negatives_are_what_the_lm_drew_for_each_window(finished):
-    lm = CausalLM.from_pretrained(finished / "lm")
-    table = negatives_table(finished)
-    windows = [parquet.read_table(finished / "windows" / f"{split}.parquet") for split in ("train", "validation")]
+def test_negatives_are_what_the_lm_drew_for_each_window(finished_run):
+    lm = CausalLM.from_pretrained(finished_run / "lm")
+    table = negatives_table(finished_run)
+    windows = [parquet.read_table(finished_run / "windows" / f"{split}.parquet") for split in ("train", "validation")]
     tokens = torch.from_numpy(np.concatenate([from_column(some.column("tokens")) for some in windows]))  # (N, L)
     assert table.column("window").to_pylist() == list(range(90))
     negatives = torch.from_numpy(from_column(table.column("tokens"))).long()  # (N, K, C)
@@ -121,40 +122,40 @@ def test_negatives_are_what_the_lm_drew_for_each_window(finished):
     assert not torch.isin(negatives, torch.tensor(lm.forbidden_tokens)).any()
 
 
-def test_a_finished_run_is_only_read(finished, recipe):
-    before = modified(finished)
-    first, second = load_run(finished), run(recipe, finished, progress=False)
-    assert redone(finished, before) == set()
+def test_a_finished_run_is_only_read(finished_run, tiny_recipe):
+    before = modified(finished_run)
+    first, second = load_run(finished_run), run(tiny_recipe, finished_run, progress=False)
+    assert redone(finished_run, before) == set()
     assert second.generations == first.generations
     assert second.seconds == first.seconds
 
 
-def test_a_changed_energy_redoes_what_depends_on_it(finished, corpus, tmp_path):
-    folder = copy_of(finished, tmp_path)
+def test_a_changed_energy_redoes_what_depends_on_it(finished_run, tiny_corpus, tmp_path):
+    folder = copy_of(finished_run, tmp_path)
     before = modified(folder)
     energies = ENERGIES | {"bit": ENERGIES["bit"] | {"training": TRAINING | {"learning_rate": 0.02}}}
-    result = run(Recipe.model_validate(tiny_recipe(corpus, energies=energies)), folder, progress=False)
+    result = run(Recipe.model_validate(residual_recipe(tiny_corpus, energies=energies)), folder, progress=False)
     assert redone(folder, before) == {"bit", "perplexity", "samples", "run.json"}
-    old = load_run(finished)
+    old = load_run(finished_run)
     assert result.energies["bit"].perplexity.upper != old.energies["bit"].perplexity.upper
     assert result.energies["unit"].perplexity == old.energies["unit"].perplexity
 
 
-def test_more_test_windows_leave_the_energies_as_they_are(finished, corpus, tmp_path):
-    folder = copy_of(finished, tmp_path)
+def test_more_test_windows_leave_the_energies_as_they_are(finished_run, tiny_corpus, tmp_path):
+    folder = copy_of(finished_run, tmp_path)
     before = modified(folder)
-    windows = tiny_recipe(corpus)["windows"] | {"test": 14}
+    windows = residual_recipe(tiny_corpus)["windows"] | {"test": 14}
     perplexity = {"samples": 40, "windows": None}
-    changed = Recipe.model_validate(tiny_recipe(corpus, windows=windows, perplexity=perplexity))
+    changed = Recipe.model_validate(residual_recipe(tiny_corpus, windows=windows, perplexity=perplexity))
     result = run(changed, folder, progress=False)
     assert redone(folder, before) == {"windows", "perplexity", "run.json"}
     assert result.energies["bit"].perplexity.num_windows == 14
 
 
-def test_changed_text_is_noticed(finished, corpus, tmp_path):
-    folder, texts = copy_of(finished, tmp_path), Path(shutil.copytree(corpus, tmp_path / "texts"))
+def test_changed_text_is_noticed(finished_run, tiny_corpus, tmp_path):
+    folder, texts = copy_of(finished_run, tmp_path), Path(shutil.copytree(tiny_corpus, tmp_path / "texts"))
     small = {"energies": {"states": ENERGIES["states"]}, "masked_lm": None, "generation": None}
-    recipe = Recipe.model_validate(tiny_recipe(texts, **small))
+    recipe = Recipe.model_validate(residual_recipe(texts, **small))
     run(recipe, folder, progress=False)
     before = modified(folder)
     run(recipe, folder, progress=False)
@@ -224,29 +225,29 @@ def content(folder: Path) -> dict[str, object]:
     return found
 
 
-def test_kill_9_at_many_moments_changes_nothing(finished, recipe, tmp_path):
-    (tmp_path / "recipe.json").write_text(json.dumps(recipe.plain()))
+def test_kill_9_at_many_moments_changes_nothing(finished_run, tiny_recipe, tmp_path):
+    (tmp_path / "recipe.json").write_text(json.dumps(tiny_recipe.plain()))
     folder = tmp_path / "killed"
     command = [sys.executable, "-c", KILLED, str(tmp_path / "recipe.json"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 4
-    expected, found = content(finished), content(folder)
+    expected, found = content(finished_run), content(folder)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         assert found[name] == value, name
 
 
-def test_a_finished_lm_and_an_encoder_with_its_own_tokenizer(finished, corpus, tmp_path):
+def test_a_finished_lm_and_an_encoder_with_its_own_tokenizer(finished_run, tiny_corpus, tmp_path):
     encoder = tmp_path / "encoder"
-    tokenizer = load_tokenizer(finished / "lm")
+    tokenizer = load_tokenizer(finished_run / "lm")
     tokenizer.save_pretrained(encoder)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(encoder)
     recipe = Recipe.model_validate(
-        tiny_recipe(
-            corpus,
-            lm={"source": str(finished / "lm"), "forbid_special_tokens": True},
+        residual_recipe(
+            tiny_corpus,
+            lm={"source": str(finished_run / "lm"), "forbid_special_tokens": True},
             masked_lm=None,
             energies={"energy": {"kind": "encoder", "source": str(encoder), "training": TRAINING}},
         )
@@ -262,8 +263,8 @@ def test_a_finished_lm_and_an_encoder_with_its_own_tokenizer(finished, corpus, t
 def test_a_corpus_shorter_than_a_window_is_told_before_anything_is_trained(tmp_path):
     texts = write_corpus(tmp_path / "texts", documents=10, sentences=1)
     windows = {"prefix": 200, "continuation": 200}
-    transformer = tiny_recipe(texts)["lm"]["train"] | {"max_length": 512}
-    short = tiny_recipe(
+    transformer = residual_recipe(texts)["lm"]["train"] | {"max_length": 512}
+    short = residual_recipe(
         texts,
         windows=windows,
         lm={"train": transformer},
@@ -277,14 +278,14 @@ def test_a_corpus_shorter_than_a_window_is_told_before_anything_is_trained(tmp_p
         load_run(tmp_path / "run")
 
 
-def test_what_is_not_a_finished_run(finished, tmp_path):
+def test_what_is_not_a_finished_run(finished_run, tmp_path):
     with pytest.raises(LexergyError, match="is not a run"):
         load_run(tmp_path / "nowhere")
-    folder = copy_of(finished, tmp_path)
+    folder = copy_of(finished_run, tmp_path)
     (folder / "perplexity" / MANIFEST).unlink()
     with pytest.raises(LexergyError, match="not finished"):
         load_run(folder)
-    folder = Path(shutil.copytree(finished, tmp_path / "another"))
+    folder = Path(shutil.copytree(finished_run, tmp_path / "another"))
     manifest = json.loads((folder / "bit" / MANIFEST).read_text())
     (folder / "bit" / MANIFEST).write_text(json.dumps(manifest | {"key": "other"}))
     with pytest.raises(LexergyError, match="bit is newer"):

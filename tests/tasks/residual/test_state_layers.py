@@ -27,7 +27,7 @@ from lexergy.tasks.residual.evaluate import evaluate
 from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.contrastive import pair_energies
-from toys.recipes import TRAINING, TRANSFORMER, tiny_recipe
+from toys.recipes import TRAINING, TRANSFORMER, residual_recipe
 
 LAYERS = {"low": [0], "all": [0, 1, 2], "high": [2], "statistics": []}
 FASTER = TRAINING | {"max_steps": 8}
@@ -43,23 +43,23 @@ def energies(**changes) -> dict:
 def states_recipe(corpus, **changes) -> Recipe:
     lm = {"train": {"vocab_size": 300, **TRANSFORMER, "num_layers": 2}}
     unit = {"kind": "unit", "lora": {"rank": 1}, "training": FASTER}
-    content = tiny_recipe(corpus, lm=lm, masked_lm=None, energies=energies(unit=unit))
+    content = residual_recipe(corpus, lm=lm, masked_lm=None, energies=energies(unit=unit))
     content["generation"] |= {"prompts": ["the people shall"]}
     return Recipe.model_validate(content | changes)
 
 
 @pytest.fixture(scope="module")
-def summed(corpus, tmp_path_factory) -> Path:
+def summed(tiny_corpus, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "states"
-    run(states_recipe(corpus), folder, progress=False)
+    run(states_recipe(tiny_corpus), folder, progress=False)
     return folder
 
 
 # -- layers --------------------------------------------------------------------------------------------------
 
 
-def test_union_of_layers(corpus, tmp_path):
-    assert RunContext(states_recipe(corpus), tmp_path, False).features == StateFeatures((0, 1, 2))
+def test_union_of_layers(tiny_corpus, tmp_path):
+    assert RunContext(states_recipe(tiny_corpus), tmp_path, False).features == StateFeatures((0, 1, 2))
     assert RunContext(load_recipe("from-scratch"), tmp_path, False).features is None
     assert union([None, StateFeatures((4, 1)), StateFeatures((2, 4))]) == StateFeatures((1, 2, 4))
     assert union([StateFeatures((4, 1)), StateFeatures((4, 1))]) == StateFeatures((4, 1))  # as it is stored
@@ -95,10 +95,10 @@ def test_statistics_alone_are_those_beside_the_states(summed):
 
 
 @pytest.mark.parametrize("name", ["low", "high", "statistics", "all"])
-def test_each_energy_reads_its_own_layers(summed, corpus, name):
+def test_each_energy_reads_its_own_layers(summed, tiny_corpus, name):
     energy, lm = EnergyModel.from_pretrained(summed / name), CausalLM.from_pretrained(summed / "lm")
     assert energy.features == StateFeatures(tuple(LAYERS[name]))
-    context = RunContext(states_recipe(corpus), summed, progress=False)
+    context = RunContext(states_recipe(tiny_corpus), summed, progress=False)
     stage = read_stage(summed / "negatives")
     data, _ = contrastive_data(context, stage.folder, stage.seed, energy.features)
     rows = torch.cat([data.prefixes, data.continuations], 1)
@@ -116,7 +116,7 @@ def test_each_energy_reads_its_own_layers(summed, corpus, name):
 # -- pairs ---------------------------------------------------------------------------------------------------
 
 
-def test_pairs_are_nested_and_random(corpus, summed, tmp_path, monkeypatch):
+def test_pairs_are_nested_and_random(tiny_corpus, summed, tmp_path, monkeypatch):
     """The rows that three energies are trained on, as seen by the training itself."""
     seen = {}
 
@@ -129,7 +129,7 @@ def test_pairs_are_nested_and_random(corpus, summed, tmp_path, monkeypatch):
         folder = Path(shutil.copytree(summed, tmp_path / str(pairs)))
         energy = {"kind": "states", "layers": [0, 1, 2], "pairs": pairs, "training": FASTER}
         with pytest.raises(KeyboardInterrupt):
-            run(states_recipe(corpus, energies={f"n{pairs}": energy}), folder, progress=False)
+            run(states_recipe(tiny_corpus, energies={f"n{pairs}": energy}), folder, progress=False)
     few, more, every = (seen[f"n{pairs}"].train for pairs in (10, 25, None))
     assert [len(data) for data in (few, more, every)] == [10, 25, 70]
     order = torch.randperm(70, generator=torch.Generator().manual_seed(stage_seed(3, "pairs")))
@@ -140,19 +140,19 @@ def test_pairs_are_nested_and_random(corpus, summed, tmp_path, monkeypatch):
     assert len(seen["n10"].validation) == 20
 
 
-def test_more_pairs_than_windows_are_refused_before_anything_is_sampled(corpus, tmp_path, finished):
-    lm = {"source": str(finished / "lm")}
+def test_more_pairs_than_windows_are_refused_before_anything_is_sampled(tiny_corpus, tmp_path, finished_run):
+    lm = {"source": str(finished_run / "lm")}
     energy = {"kind": "states", "layers": [1], "pairs": 71, "training": FASTER}
     with pytest.raises(LexergyError, match=r"`e` asks for 71 pairs; expected at most 70"):
-        run(states_recipe(corpus, lm=lm, energies={"e": energy}), tmp_path / "run", progress=False)
+        run(states_recipe(tiny_corpus, lm=lm, energies={"e": energy}), tmp_path / "run", progress=False)
     assert not (tmp_path / "run" / "negatives").exists()
 
 
 # -- the sum -------------------------------------------------------------------------------------------------
 
 
-def test_the_sum_is_at_the_optimum_of_the_validation_pairs(summed, corpus):
-    context = RunContext(states_recipe(corpus), summed, progress=False)
+def test_the_sum_is_at_the_optimum_of_the_validation_pairs(summed, tiny_corpus):
+    context = RunContext(states_recipe(tiny_corpus), summed, progress=False)
     negatives, stage = read_stage(summed / "negatives"), read_stage(summed / "total")
     total = EnergyModel.from_pretrained(summed / "total").attach(context.lm)
     assert total.features == StateFeatures((0, 2))
@@ -186,7 +186,7 @@ def test_a_run_with_a_sum_is_measured_shown_and_moved(summed, tmp_path):
     assert torch.equal(one.log_weights, other.log_weights)
 
 
-def test_a_killed_fit_begins_again_to_the_same_sum(summed, corpus, tmp_path, monkeypatch):
+def test_a_killed_fit_begins_again_to_the_same_sum(summed, tiny_corpus, tmp_path, monkeypatch):
     folder = Path(shutil.copytree(summed, tmp_path / "run"))
     shutil.rmtree(folder / "total")
 
@@ -196,9 +196,9 @@ def test_a_killed_fit_begins_again_to_the_same_sum(summed, corpus, tmp_path, mon
 
     monkeypatch.setattr("lexergy.tasks.residual.run.fit_sum", killed)
     with pytest.raises(KeyboardInterrupt):
-        run(states_recipe(corpus), folder, progress=False)
+        run(states_recipe(tiny_corpus), folder, progress=False)
     monkeypatch.undo()
-    run(states_recipe(corpus), folder, progress=False)
+    run(states_recipe(tiny_corpus), folder, progress=False)
     for name in ("config.json", "model.safetensors"):
         assert (folder / "total" / name).read_bytes() == (summed / "total" / name).read_bytes()
     assert read_stage(folder / "total").facts == read_stage(summed / "total").facts
@@ -217,9 +217,9 @@ def test_a_sum_is_measured_from_its_parts(summed):
 
 
 @pytest.mark.parametrize("of", [["nobody"], ["total"], ["low", "low"], ["low", "total"]])
-def test_a_sum_is_of_other_energies(corpus, of):
+def test_a_sum_is_of_other_energies(tiny_corpus, of):
     with pytest.raises(ValueError, match=r"`total` is a sum of .*; expected some of low, all, high, statistics, each"):
-        states_recipe(corpus, energies=energies(total={"kind": "sum", "of": of}))
+        states_recipe(tiny_corpus, energies=energies(total={"kind": "sum", "of": of}))
 
 
 # -- stage keys ----------------------------------------------------------------------------------------------

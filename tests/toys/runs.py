@@ -1,8 +1,11 @@
-"""A finished run made by hand."""
+"""Results of a run made by hand, and its page."""
 
 import numpy as np
+import pytest
 
 from lexergy.recipes.residual import Recipe
+from lexergy.report import plots
+from lexergy.report.page import render_page
 from lexergy.runs.records import (
     CandidateResult,
     CorpusFacts,
@@ -21,6 +24,8 @@ RECIPE = {
     "lm": {"source": "smollm2-135m"},
     "energies": {"energy": {"kind": "states", "layers": [8, 16, 24, 30], "training": TRAINING}},
 }
+HOSTILE = "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>"
+PLOTS = ("perplexity_curve", "energy_histogram", "training_curves", "sorted_weights", "stage_seconds")
 
 
 def make_perplexity(**changes) -> PerplexityResult:
@@ -104,3 +109,21 @@ def make_run(folder, energies=("energy",), sample_text=" strong, and getting str
         ),
         versions={"lexergy": "0.1.0", "torch": "2.13.0", "transformers": "5.22.0"},
     )
+
+
+@pytest.fixture
+def run_result(tmp_path) -> RunResult:
+    return make_run(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def hostile_page(tmp_path_factory) -> str:
+    """A page with its figures, drawn once for all tests, on which a model wrote HTML."""
+    return render_page(make_run(tmp_path_factory.mktemp("run"), sample_text=HOSTILE))
+
+
+@pytest.fixture
+def no_drawing(monkeypatch):
+    """Empty figures, for tests of what stands beside them."""
+    for name in PLOTS:
+        monkeypatch.setattr(plots, name, lambda *arguments: "<svg/>")

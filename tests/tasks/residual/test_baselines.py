@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
-from lexergy.runs.legacy import StageRunner
 from transformers import AutoModelForCausalLM
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.runs.columns import from_column
+from lexergy.runs.legacy import StageRunner
 from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
 from lexergy.tasks.residual import run as run_module
 from lexergy.tasks.residual.baselines import load_baseline

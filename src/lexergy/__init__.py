@@ -9,21 +9,88 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BiLSTMEnergy": "lexergy.models.energies",
     "CausalLM": "lexergy.models.causal.lm",
+    "Detector": "lexergy.models.detection.detector",
+    "ElectricModel": "lexergy.models.cloze.electric",
+    "EnergyConfig": "lexergy.models.energies",
     "EnergyModel": "lexergy.models.energies",
+    "Finetuned": "lexergy.models.finetuned.model",
+    "LexergyError": "lexergy.errors",
+    "LinearEnergy": "lexergy.models.energies",
+    "MaskedLM": "lexergy.models.masked.lm",
+    "PretrainingRecipe": "lexergy.recipes.cloze",
+    "Recipe": "lexergy.recipes.residual",
     "ResidualEBM": "lexergy.models.joint.model",
     "RightToLeftLM": "lexergy.models.causal.right_to_left",
-    "LexergyError": "lexergy.errors",
+    "StatesEnergy": "lexergy.models.energies",
+    "SumEnergy": "lexergy.models.energies",
+    "TextEnergy": "lexergy.models.energies",
+    "TransformerEnergy": "lexergy.models.energies",
+    "TwoTowerModel": "lexergy.models.cloze.generators",
+    "as_energy": "lexergy.models.energies",
+    "load_recipe": "lexergy.recipes.residual",
+    "load_run": "lexergy.runs.records",
+    "load_scorer": "lexergy.models.scoring.scorers",
+    "pretrain": "lexergy.tasks.cloze.pretraining",
+    "run": "lexergy.tasks.residual.run",
 }
 
-__all__ = ["CausalLM", "EnergyModel", "LexergyError", "ResidualEBM", "RightToLeftLM"]
+__all__ = [
+    "BiLSTMEnergy",
+    "CausalLM",
+    "Detector",
+    "ElectricModel",
+    "EnergyConfig",
+    "EnergyModel",
+    "Finetuned",
+    "LexergyError",
+    "LinearEnergy",
+    "MaskedLM",
+    "PretrainingRecipe",
+    "Recipe",
+    "ResidualEBM",
+    "RightToLeftLM",
+    "StatesEnergy",
+    "SumEnergy",
+    "TextEnergy",
+    "TransformerEnergy",
+    "TwoTowerModel",
+    "as_energy",
+    "load_recipe",
+    "load_run",
+    "load_scorer",
+    "pretrain",
+    "run",
+]
 
 if TYPE_CHECKING:
     from lexergy.errors import LexergyError
     from lexergy.models.causal.lm import CausalLM
     from lexergy.models.causal.right_to_left import RightToLeftLM
-    from lexergy.models.energies import EnergyModel
+    from lexergy.models.cloze.electric import ElectricModel
+    from lexergy.models.cloze.generators import TwoTowerModel
+    from lexergy.models.detection.detector import Detector
+    from lexergy.models.energies import (
+        BiLSTMEnergy,
+        EnergyConfig,
+        EnergyModel,
+        LinearEnergy,
+        StatesEnergy,
+        SumEnergy,
+        TextEnergy,
+        TransformerEnergy,
+        as_energy,
+    )
+    from lexergy.models.finetuned.model import Finetuned
     from lexergy.models.joint.model import ResidualEBM
+    from lexergy.models.masked.lm import MaskedLM
+    from lexergy.models.scoring.scorers import load_scorer
+    from lexergy.recipes.cloze import PretrainingRecipe
+    from lexergy.recipes.residual import Recipe, load_recipe
+    from lexergy.runs.records import load_run
+    from lexergy.tasks.cloze.pretraining import pretrain
+    from lexergy.tasks.residual.run import run
 
 
 def __getattr__(name: str) -> object:

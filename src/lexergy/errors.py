@@ -2,4 +2,13 @@
 
 
 class LexergyError(ValueError):
-    """A mistake that the user can mend; the command line prints it without a traceback."""
+    """A mistake that the user can mend; the command line prints it without a traceback.
+
+    Examples:
+        >>> from lexergy import LexergyError, load_recipe
+        >>> try:
+        ...     load_recipe("quikstart")
+        ... except LexergyError as error:
+        ...     print(str(error).split(";")[0])
+        no recipe `quikstart`
+    """

@@ -6,6 +6,7 @@ assert_energy_contract(my_energy, prefix, continuations)
 assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
 """
 
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -31,6 +32,7 @@ from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.models.masked.lm import MaskedLM
+from lexergy.recipes.residual import Recipe
 
 _ROWS = 4096  # sequences enumerated at once
 
@@ -248,6 +250,37 @@ def assert_sampler_contract(
     for i in range(len(prefix)):
         alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
         assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+
+
+def write_tiny_corpus(folder: str | Path, *, documents: int = 12, sentences: int = 20) -> Path:
+    """A folder of short texts, always the same, on which small models learn something within seconds."""
+    subjects = ("the people", "our union", "this congress", "every state")
+    verbs = ("shall defend", "has paid", "will remember", "may increase")
+    objects = ("the public debt", "its duty", "our commerce", "peace abroad")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(documents):
+        chosen = random.Random(number)
+        text = [f"{chosen.choice(subjects)} {chosen.choice(verbs)} {chosen.choice(objects)}." for _ in range(sentences)]
+        (folder / f"{number:02d}.txt").write_text(" ".join(text), encoding="utf-8")
+    return folder
+
+
+def tiny_recipe(corpus: str | Path) -> Recipe:
+    """A recipe that trains an LM and a head on its states, on the texts of `write_tiny_corpus`, within seconds."""
+    training = {"learning_rate": 0.01, "max_steps": 5, "batch_size": 8, "evaluate_every": 5}
+    lm = {"vocab_size": 300, "hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 16}
+    return Recipe.model_validate(
+        {
+            "name": "tiny",
+            "corpus": {"source": str(corpus), "validation": 0.2, "test": 0.2},
+            "windows": {"prefix": 6, "continuation": 5, "train": 40, "validation": 10, "test": 6},
+            "lm": {"train": {**lm, "training": training}},
+            "energies": {"states": {"kind": "states", "layers": [1], "training": training}},
+            "perplexity": {"samples": 8},
+            "generation": {"prompts": ["our union"], "candidates": 8, "max_new_tokens": 4},
+        }
+    )
 
 
 def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: int = 1, seed: int = 3) -> None:

@@ -103,7 +103,24 @@ class ClozeModelRecipe(ShapeRecipe):
 
 
 class PretrainingRecipe(Section):
-    """A whole pre-training; blocks have `block_length` tokens and one of context at each end."""
+    """A whole pre-training; blocks have `block_length` tokens and one of context at each end.
+
+    Examples:
+        >>> from lexergy import PretrainingRecipe
+        >>> training = {"learning_rate": 0.01, "max_steps": 3, "batch_size": 4}
+        >>> shape = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "training": training}
+        >>> recipe = PretrainingRecipe.model_validate(
+        ...     {
+        ...         "name": "tiny",
+        ...         "corpus": {"sources": ["sotu", "bible"], "validation": 0.2, "test": 0.2},
+        ...         "tokenizer": {"vocab_size": 300},
+        ...         "block_length": 8,
+        ...         "models": {"two-tower": {"kind": "two-tower", **shape}},
+        ...     }
+        ... )
+        >>> recipe.models["two-tower"].kind, recipe.seed
+        ('two-tower', 0)
+    """
 
     name: str
     seed: Annotated[int, Field(ge=0)] = 0

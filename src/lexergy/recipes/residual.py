@@ -186,7 +186,29 @@ class GenerationRecipe(Section):
 
 
 class Recipe(Section):
-    """A whole run."""
+    """A whole run.
+
+    Examples:
+        >>> from lexergy import Recipe
+        >>> recipe = Recipe.model_validate(
+        ...     {
+        ...         "name": "mine",
+        ...         "corpus": {"source": "essays/"},
+        ...         "windows": {"prefix": 64, "continuation": 32},
+        ...         "lm": {"source": "smollm2-135m"},
+        ...         "energies": {
+        ...             "energy": {
+        ...                 "kind": "states",
+        ...                 "layers": [30],
+        ...                 "training": {"learning_rate": 1e-3, "max_steps": 300, "batch_size": 64},
+        ...             }
+        ...         },
+        ...         "generation": {"prompts": ["Our economy is"]},
+        ...     }
+        ... )
+        >>> recipe.seed, recipe.negatives.per_prefix, recipe.perplexity.samples  # what was left out
+        (0, 1, 64)
+    """
 
     added_later = frozenset({"baselines"})
 
@@ -320,5 +342,14 @@ def _check_lengths(recipe: Recipe) -> None:
 
 
 def load_recipe(path_or_name: str | Path) -> Recipe:
-    """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`)."""
+    """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`).
+
+    Examples:
+        >>> from lexergy import load_recipe
+        >>> recipe = load_recipe("quickstart")
+        >>> recipe.lm.source, recipe.windows.prefix, recipe.windows.continuation
+        ('smollm2-135m', 64, 32)
+        >>> list(load_recipe("from-scratch").energies)
+        ['unit', 'bit']
+    """
     return load_as(Recipe, path_or_name)

@@ -144,7 +144,16 @@ def generation_file(number: int, energy: str) -> str:
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """Read a finished run."""
+    """Read a finished run.
+
+    Examples:
+        >>> from lexergy import load_run, run
+        >>> from lexergy.testing import tiny_recipe, write_tiny_corpus
+        >>> made = run(tiny_recipe(write_tiny_corpus("texts")), "runs/tiny", progress=False)
+        >>> read = load_run("runs/tiny")
+        >>> read.energies["states"].perplexity.upper == made.energies["states"].perplexity.upper
+        True
+    """
     folder = Path(folder)
     stages, recipe = _read_run_file(folder)
     energies = {name: _read_energy(folder, name, recipe) for name in recipe.energies}

@@ -45,6 +45,17 @@ class CausalLM:
     `start_token` is put before each prefix for models that need one (their BOS). `direction` tells of which order of
     text it is a model; tokens are in that order here, and in reading order in a `RightToLeftLM`. Tensors come in
     from any device and go out on the CPU, wherever the model lies.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy.testing import EnumerableLM  # a random GPT-2 over 7 tokens; any Hugging Face model goes here
+        >>> lm = EnumerableLM()
+        >>> samples = lm.sample(torch.tensor([[1, 2]]), num_samples=3, max_new_tokens=4, seed=0)
+        >>> samples.tokens.shape, samples.log_prob.shape
+        (torch.Size([1, 3, 4]), torch.Size([1, 3]))
+        >>> rows = torch.cat([torch.tensor([[1, 2]] * 3), samples.tokens[0]], dim=1)
+        >>> torch.allclose(lm.log_prob(rows, prefix_length=2), samples.log_prob[0], atol=1e-4)
+        True
     """
 
     def __init__(

@@ -16,6 +16,16 @@ class RightToLeftLM:
 
     p(x | suffix) = prod_t p_LM(x_t | x_>t, suffix), t running from the last token of x to its first. Everything
     here is in reading order; `lm` has the model's order.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import CausalLM, RightToLeftLM
+        >>> from lexergy.testing import EnumerableLM
+        >>> lm = RightToLeftLM(CausalLM(EnumerableLM().model, direction="right_to_left"))
+        >>> before = lm.sample(torch.tensor([[1, 2]]), num_samples=3, max_new_tokens=4, seed=0)
+        >>> rows = torch.cat([before.tokens[0], torch.tensor([[1, 2]] * 3)], dim=1)  # in reading order
+        >>> torch.allclose(lm.log_prob(rows, suffix_length=2), before.log_prob[0], atol=1e-4)
+        True
     """
 
     def __init__(self, lm: CausalLM) -> None:

@@ -74,6 +74,18 @@ class ElectricModel(PreTrainedModel):
 
     A sequence has one token of context at each end (end-of-text, or whatever the text was cut from); the energies of
     these two are not trained.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import ElectricModel
+        >>> from lexergy.models.cloze.bodies import BodyShape
+        >>> shape = BodyShape(vocab_size=20, hidden_size=16, num_layers=1, num_heads=2, max_length=8)
+        >>> model = ElectricModel.from_shape(shape, seed=0)  # untrained
+        >>> row = torch.tensor([[0, 5, 6, 7, 0]])  # three tokens between two ends
+        >>> model(row).energies.shape  # one pass, an energy for each token
+        torch.Size([1, 5])
+        >>> abs(model.log_partition(row[0], position=2)) < 0.5  # near log Z = 0 from the start
+        True
     """
 
     config_class = ElectricConfig

@@ -104,6 +104,17 @@ class TwoTowerModel(Generator):
 
     Two causal transformers, one left to right, one right to left. A sequence has a token of context at each end; the
     law is that of the n tokens between them.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import TwoTowerModel
+        >>> from lexergy.models.cloze.bodies import BodyShape
+        >>> shape = BodyShape(vocab_size=20, hidden_size=16, num_layers=1, num_heads=2, max_length=8)
+        >>> towers = TwoTowerModel.from_shape(shape, seed=0)
+        >>> row = torch.tensor([[0, 5, 6, 7, 0]])  # three tokens between two ends
+        >>> log_prob = towers(row).logits.log_softmax(-1)  # of every token at each of the three places
+        >>> log_prob.shape
+        torch.Size([1, 3, 20])
     """
 
     config_class = TwoTowerConfig

@@ -62,7 +62,22 @@ class Detection:
 
 
 class Detector:
-    """Reads a text in intersecting blocks; its energy is the mean over blocks (Table 6, Bakhtin et al. 2019)."""
+    """Reads a text in intersecting blocks; its energy is the mean over blocks (Table 6, Bakhtin et al. 2019).
+
+    Examples:
+        >>> import tempfile
+        >>> from lexergy import Detector, TransformerEnergy
+        >>> from lexergy.models.detection.detector import DetectorSettings
+        >>> from lexergy.models.detection.readers import EncoderReader
+        >>> from lexergy.testing import save_tiny_encoder
+        >>> encoder, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
+        >>> save_tiny_encoder(encoder, ["the", "state", "of", "our", "union", "is", "strong"])
+        >>> energy = TransformerEnergy.from_encoder(encoder)  # `lexergy detect train` would train it
+        >>> Detector(EncoderReader(energy), DetectorSettings(block_tokens=24)).save(folder)
+        >>> judged, = Detector.from_pretrained(folder).detect(["The state of our union is strong."])
+        >>> judged.probability, judged.energy, judged.tokens  # an untrained energy cannot tell
+        (0.5, 0.0, 8)
+    """
 
     def __init__(self, reader: BlockReader, settings: DetectorSettings) -> None:
         most = reader.most_tokens

@@ -30,6 +30,14 @@ def as_energy(obj: Any, lm: CausalLM) -> Energy:
 
     An `EnergyModel` or `TextEnergy` is fitted to the LM; an object with `score` and `features` is taken as it
     is; any other module or callable is a function from token ids (N, L) to numbers (N,).
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import as_energy
+        >>> from lexergy.testing import EnumerableLM
+        >>> energy = as_energy(lambda tokens: (tokens == 6).sum(-1), EnumerableLM())
+        >>> energy.score(torch.tensor([[1, 2]]), torch.tensor([[[6, 6], [3, 4]]])).tolist()
+        [[2.0, 0.0]]
     """
     if callable(getattr(obj, "attach", None)):
         return obj.attach(lm)
@@ -70,7 +78,18 @@ class TokenEnergy(nn.Module):
 
 
 class TextEnergy:
-    """A function from a list of texts, each prefix and continuation together, to as many numbers."""
+    """A function from a list of texts, each prefix and continuation together, to as many numbers.
+
+    Examples:
+        >>> from lexergy import CausalLM, ResidualEBM, TextEnergy
+        >>> from lexergy.testing import EnumerableLM, EnumerableMaskedLM
+        >>> words = EnumerableMaskedLM().tokenizer  # six words and the special tokens
+        >>> lm = CausalLM(EnumerableLM(len(words)).model, words, forbidden_tokens=range(5))
+        >>> joint = ResidualEBM(lm, TextEnergy(lambda texts: [-5.0 * text.count("union") for text in texts]))
+        >>> out = joint.generate("the state", num_candidates=64, max_new_tokens=4, seed=0)
+        >>> out.text.count("union") > 0
+        True
+    """
 
     features: StateFeatures | None = None
 

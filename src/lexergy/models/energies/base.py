@@ -21,7 +21,16 @@ WEIGHTS = "model.safetensors"
 
 
 class EnergyConfig(PreTrainedConfig):
-    """What an energy is built from; each kind adds its own fields and its own `model_type`."""
+    """What an energy is built from; each kind adds its own fields and its own `model_type`.
+
+    Examples:
+        >>> from lexergy import EnergyConfig
+        >>> class LengthEnergyConfig(EnergyConfig):
+        ...     model_type = "example_length"
+        ...     per_token: float = 0.1
+        >>> LengthEnergyConfig(per_token=0.5).to_dict()["per_token"]
+        0.5
+    """
 
     model_type = "lexergy_energy"
 
@@ -31,6 +40,19 @@ class EnergyModel(PreTrainedModel):
 
     A subclass names its `config_class`, whose `model_type` tells `from_pretrained` which class a folder
     holds, and implements `forward(prefix, continuations, features)`.
+
+    Examples:
+        >>> import tempfile
+        >>> import torch
+        >>> from lexergy import EnergyModel, LinearEnergy
+        >>> from lexergy.models.energies import LinearEnergyConfig
+        >>> energy = LinearEnergy(LinearEnergyConfig(vocab_size=7))
+        >>> energy.weights.weight.data[3] = 2.0
+        >>> folder = tempfile.mkdtemp()
+        >>> energy.save_pretrained(folder)
+        >>> loaded = EnergyModel.from_pretrained(folder)  # whatever its kind
+        >>> loaded.score(torch.tensor([[1, 2]]), torch.tensor([[[3, 3], [4, 5]]])).tolist()
+        [[4.0, 0.0]]
     """
 
     config_class = EnergyConfig

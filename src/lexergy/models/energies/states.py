@@ -32,6 +32,18 @@ class StatesEnergy(EnergyModel):
 
     The sampler has computed those states when a sample is drawn and hands them on, so that scoring costs
     next to nothing; the LM stays frozen. The energy starts at 0, where the joint model is the LM.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import ResidualEBM, StatesEnergy
+        >>> from lexergy.testing import EnumerableLM
+        >>> lm = EnumerableLM()
+        >>> energy = StatesEnergy.for_lm(lm, layers=(1, 2))
+        >>> samples = lm.sample(
+        ...     torch.tensor([[1, 2]]), num_samples=3, max_new_tokens=4, seed=0, features=energy.features
+        ... )
+        >>> energy.score(torch.tensor([[1, 2]]), samples.tokens, samples.features).tolist()  # untrained: 0
+        [[0.0, 0.0, 0.0]]
     """
 
     config_class = StatesEnergyConfig

@@ -30,6 +30,17 @@ class SumEnergy(EnergyModel):
 
     Its file holds the coefficients; the parts stay in their own folders and are found again beside the sum's,
     so that a run can be moved. `core.combination.fit_combination` fits the coefficients.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import SumEnergy
+        >>> def repetitions(tokens):  # (N, L) -> (N,)
+        ...     return (tokens[:, 1:] == tokens[:, :-1]).sum(-1)
+        >>> def sixes(tokens):
+        ...     return (tokens == 6).sum(-1)
+        >>> energy = SumEnergy.of([repetitions, sixes], coefficients=[3.0, 1.0])
+        >>> energy.score(torch.tensor([[1, 2]]), torch.tensor([[[6, 6], [3, 4]]])).tolist()
+        [[5.0, 0.0]]
     """
 
     config_class = SumEnergyConfig

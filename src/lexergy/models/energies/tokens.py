@@ -25,6 +25,15 @@ class LinearEnergy(EnergyModel):
     """E(x) = sum_i u_{x_i}, a learnt number for each token (Linear, Sec. 4.3, "Real or fake", 2020).
 
     The sum runs over prefix and continuation. u = 0 at the start, so that the joint model starts as the LM.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import LinearEnergy
+        >>> from lexergy.models.energies import LinearEnergyConfig
+        >>> energy = LinearEnergy(LinearEnergyConfig(vocab_size=7))
+        >>> energy.weights.weight.data[6] = 1.5  # what training would find out about token 6
+        >>> energy.score(torch.tensor([[1, 6]]), torch.tensor([[[6, 6], [2, 3]]])).tolist()
+        [[4.5, 1.5]]
     """
 
     config_class = LinearEnergyConfig
@@ -59,6 +68,14 @@ class BiLSTMEnergy(EnergyModel):
 
     The mean runs over prefix and continuation. w = b = 0 at the start, so that the joint model starts as the LM.
     Dropout falls on the embeddings and between layers.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import BiLSTMEnergy
+        >>> from lexergy.models.energies import BiLSTMEnergyConfig
+        >>> energy = BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=7, embedding_size=8, hidden_size=8, num_layers=1))
+        >>> energy.score(torch.tensor([[1, 6]]), torch.tensor([[[6, 6], [2, 3]]])).tolist()  # untrained: 0
+        [[0.0, 0.0]]
     """
 
     config_class = BiLSTMEnergyConfig

@@ -64,6 +64,17 @@ class TransformerEnergy(EnergyModel):
 
     Causal (UniT): h_t sees x_<=t, and K continuations of a prefix share its keys and values. Bidirectional
     (BiT): h_t sees all of x. w = 0 at the start, so that the joint model starts as the LM.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import TransformerEnergy
+        >>> from lexergy.testing import EnumerableLM
+        >>> lm = EnumerableLM()
+        >>> unit = TransformerEnergy.from_causal_lm(lm)
+        >>> bit = TransformerEnergy.from_causal_lm(lm, causal=False)
+        >>> prefix, continuations = torch.tensor([[1, 2]]), torch.tensor([[[3, 4], [5, 6]]])
+        >>> unit.score(prefix, continuations).shape, bit.score(prefix, continuations).shape
+        (torch.Size([1, 2]), torch.Size([1, 2]))
     """
 
     config_class = TransformerEnergyConfig

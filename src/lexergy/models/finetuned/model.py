@@ -107,7 +107,24 @@ class Answer:
 
 
 class Finetuned:
-    """A fine-tuned encoder with its tokenizer: `classify`, `estimate` or `answer`, whatever it was trained for."""
+    """A fine-tuned encoder with its tokenizer: `classify`, `estimate` or `answer`, whatever it was trained for.
+
+    Examples:
+        >>> import tempfile
+        >>> from lexergy import Finetuned
+        >>> from lexergy.models.energies.backbones import encoder_backbone
+        >>> from lexergy.models.finetuned.model import FinetunedConfig, FinetunedEncoder
+        >>> from lexergy.testing import save_tiny_encoder
+        >>> encoder, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
+        >>> save_tiny_encoder(encoder, ["warm", "cold", "red", "blue"])
+        >>> backbone = encoder_backbone(encoder)
+        >>> config = FinetunedConfig(label_names=["warm", "cold"], max_length=40)
+        >>> Finetuned(FinetunedEncoder.from_backbone(backbone, config, seed=0), backbone.tokenizer).save(folder)
+        >>> model = Finetuned.from_pretrained(folder)  # `lexergy finetune train` would have trained it
+        >>> judged, = model.classify([("a red wall", None)])
+        >>> sorted(judged.probabilities)
+        ['cold', 'warm']
+    """
 
     def __init__(self, model: FinetunedEncoder, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model = model

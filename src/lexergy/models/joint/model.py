@@ -65,6 +65,19 @@ class ResidualEBM:
 
     `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where
     text is likely. Continuations have a fixed length, except in `generate` with a `stop_token`.
+
+    Examples:
+        >>> import torch
+        >>> from lexergy import ResidualEBM
+        >>> from lexergy.testing import EnumerableLM
+        >>> joint = ResidualEBM(EnumerableLM(), lambda tokens: 2.0 * (tokens == 6).sum(-1))
+        >>> out = joint.generate([1, 2], num_candidates=64, max_new_tokens=4, seed=0)
+        >>> len(out.tokens), 1 <= out.ess <= 64
+        (4, True)
+        >>> windows = torch.tensor([[1, 2, 3, 4, 5], [2, 1, 4, 6, 3]])
+        >>> ppl = joint.perplexity(windows, prefix_length=2, num_samples=200, seed=0)
+        >>> ppl.lower <= ppl.upper  # optimistic and pessimistic
+        True
     """
 
     def __init__(self, lm: CausalLM, energy: Any) -> None:

@@ -27,7 +27,18 @@ EnergyKind: TypeAlias = Literal["raw", "local"]
 
 
 class MaskedLM:
-    """Conditionals p_mlm(y_i | y outside the masked positions) of a model with a mask token, and two energies."""
+    """Conditionals p_mlm(y_i | y outside the masked positions) of a model with a mask token, and two energies.
+
+    Examples:
+        >>> from lexergy.testing import EnumerableMaskedLM  # a random BERT over six words
+        >>> lm = EnumerableMaskedLM()
+        >>> rows = lm.pad([lm.encode("the state of union is [MASK]")])
+        >>> lm.conditionals(rows, rows == lm.mask_token).shape  # one masked position, logits of 12 tokens
+        torch.Size([1, 12])
+        >>> whole = lm.pad([lm.encode("the state is strong")])
+        >>> bool(lm.local_energy(whole) > 0)  # -PLL
+        True
+    """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         if tokenizer.mask_token_id is None:

@@ -173,7 +173,21 @@ class Scorer:
 
 
 def load_scorer(source: str | Path) -> TextScorer:
-    """The scorer of a folder, a Hub name, a GGUF file, `smollm2-135m`, `trigram`; what it holds decides the kind."""
+    """The scorer of a folder, a Hub name, a GGUF file, `smollm2-135m`, `trigram`; what it holds decides the kind.
+
+    Examples:
+        >>> import tempfile
+        >>> from lexergy import load_scorer
+        >>> from lexergy.testing import EnumerableMaskedLM
+        >>> folder = tempfile.mkdtemp()
+        >>> EnumerableMaskedLM().save_pretrained(folder)
+        >>> scorer = load_scorer(folder)
+        >>> scorer.kind, scorer.passes
+        ('masked-LM PLL', 'n')
+        >>> score, = scorer.score(["the state of union"])
+        >>> len(score.log_scores), score.log_score == sum(score.log_scores)
+        (4, True)
+    """
     from lexergy.models.scoring.ngram import NgramScorer  # which needs what stands above
 
     name = str(source)

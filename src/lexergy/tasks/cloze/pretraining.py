@@ -59,7 +59,26 @@ class PretrainResult:
 
 
 def pretrain(recipe: PretrainingRecipe, folder: str | Path, *, progress: bool = True) -> PretrainResult:
-    """Bring the models in `folder` up to date with the recipe; a killed training goes on where it was."""
+    """Bring the models in `folder` up to date with the recipe; a killed training goes on where it was.
+
+    Examples:
+        >>> from lexergy import PretrainingRecipe, load_scorer, pretrain
+        >>> from lexergy.testing import write_tiny_corpus
+        >>> training = {"learning_rate": 0.01, "max_steps": 3, "batch_size": 4}
+        >>> shape = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "training": training}
+        >>> recipe = PretrainingRecipe.model_validate(
+        ...     {
+        ...         "name": "tiny",
+        ...         "corpus": {"sources": [str(write_tiny_corpus("texts"))], "validation": 0.2, "test": 0.2},
+        ...         "tokenizer": {"vocab_size": 300},
+        ...         "block_length": 8,
+        ...         "models": {"two-tower": {"kind": "two-tower", **shape}},
+        ...     }
+        ... )
+        >>> result = pretrain(recipe, "runs/tiny", progress=False)
+        >>> load_scorer(result.models["two-tower"].folder).kind
+        'two-tower PLL'
+    """
     folder = Path(folder)
     progress = progress and is_main_process()
     with locked(folder):

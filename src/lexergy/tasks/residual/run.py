@@ -38,6 +38,14 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
 
     Finished stages are only read; a stage that was killed goes on where it was, to the same result. Started in
     several processes (`accelerate launch -m lexergy run`), they train together and the first does the rest.
+
+    Examples:
+        >>> from lexergy import run
+        >>> from lexergy.testing import tiny_recipe, write_tiny_corpus
+        >>> result = run(tiny_recipe(write_tiny_corpus("texts")), "runs/tiny", progress=False)
+        >>> ppl = result.energies["states"].perplexity
+        >>> ppl.lower <= ppl.upper, ppl.num_windows
+        (True, 6)
     """
     _check_direction(recipe)
     folder = Path(folder)

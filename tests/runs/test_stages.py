@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from lexergy.errors import LexergyError
-from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.stages import MANIFEST, PARTIAL, read_stage, stage_seed
+from lexergy.runs.workspace import open_workspace
 
 
 class Workshop:
@@ -18,30 +19,30 @@ class Workshop:
         self.folder, self.seed, self.built = folder, seed, []
 
     def run(self, first=1, second=1, fail=None):
-        runner = StageRunner(self.folder, self.seed, lambda text: None)
+        def build(stage):
+            self.built.append(stage.name)
+            (stage.folder / "begun").write_text("x")
+            if fail == stage.name:
+                raise KeyboardInterrupt
+            (stage.folder / "result").write_text(f"{stage.name} {stage.seed}")
+            return {"answer": 42}
 
-        def build(name):
-            def work(folder, seed):
-                self.built.append(name)
-                (folder / "begun").write_text("x")
-                if fail == name:
-                    raise KeyboardInterrupt
-                (folder / "result").write_text(f"{name} {seed}")
-                return {"answer": 42}
+        with open_workspace(self.folder, self.seed, progress=False) as workspace:
+            read = workspace.stage("one", {"value": first}, [], build)
+            return workspace.stage("two", {"value": second}, [read], build)
 
-            return work
 
-        one = runner.run("one", {"value": first}, [], build("one"))
-        return runner.run("two", {"value": second}, [one], build("two"))
+def times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != ".lock"}
 
 
 def test_a_finished_stage_is_not_built_again(tmp_path):
     workshop = Workshop(tmp_path)
     stage = workshop.run()
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    before = times(tmp_path)
     assert workshop.run() == stage
     assert workshop.built == ["one", "two"]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert times(tmp_path) == before
     assert stage.facts == {"answer": 42}
     assert not (stage.folder / PARTIAL).exists()
 
@@ -124,9 +125,8 @@ def test_the_manifest_says_what_the_stage_was_built_from(tmp_path):
 
 HOLD = """
 import sys, time
-from pathlib import Path
-from lexergy.runs.legacy import locked
-with locked(Path(sys.argv[1])):
+from lexergy.runs.workspace import open_workspace
+with open_workspace(sys.argv[1], seed=0):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -136,18 +136,38 @@ def test_one_process_at_a_time_and_a_dead_one_holds_no_lock(tmp_path):
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(LexergyError, match="another process is writing"), locked(tmp_path):
+        with pytest.raises(LexergyError, match="another process is writing"), open_workspace(tmp_path, seed=0):
             pass
     finally:
         holder.kill()
         holder.wait()
         holder.stdout.close()
-    with locked(tmp_path):
+    with open_workspace(tmp_path, seed=0):
         pass
 
 
 def test_the_run_folder_is_not_a_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
-    with pytest.raises(LexergyError, match="is a file"), locked(path):
+    with pytest.raises(LexergyError, match="is a file"), open_workspace(path, seed=0):
         pass
+
+
+def test_seconds_part_making_from_measuring(tmp_path):
+    """By folder, and by what a stage that does both says of itself."""
+    with open_workspace(tmp_path, seed=0, progress=False) as workspace:
+        workspace.stage("model", {}, [], lambda stage: {})
+        workspace.stage("measured/table", {}, [], lambda stage: {})
+        workspace.stage("measured-too", {}, [], lambda stage: {"measuring_seconds": 1.0})
+        for stage, seconds in zip(list(workspace.stages.values()), (2.0, 3.0, 5.0), strict=True):
+            workspace.stages[stage.name] = replace(stage, seconds=seconds)
+        assert workspace.seconds("measured") == (2.0 + 4.0, 3.0 + 1.0)
+        assert workspace.seconds() == (2.0 + 3.0 + 4.0, 1.0)
+
+
+def test_a_workspace_below_shares_the_lock(tmp_path):
+    with open_workspace(tmp_path, seed=3, progress=False) as workspace:
+        stage = workspace.below("studies").stage("one", {}, [], lambda stage: {})
+    assert stage.folder == tmp_path / "studies" / "one"
+    assert stage.seed == stage_seed(3, "one")
+    assert not (tmp_path / "studies" / ".lock").exists()

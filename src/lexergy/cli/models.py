@@ -25,7 +25,7 @@ def open_run(result: "RunResult") -> "RunContext":
     """The run's language model, energies and windows, each loaded when it is asked for."""
     from lexergy.tasks.residual.context import RunContext
 
-    return RunContext(result.recipe, result.folder, progress=True)
+    return RunContext(result.recipe, result.folder)
 
 
 def open_joint(run: Path, energy_name: str | None) -> "tuple[str, ResidualEBM]":

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -54,6 +54,13 @@ class OpenStage:
 
 
 Build = Callable[[OpenStage], Facts]
+
+
+class Seconds(NamedTuple):
+    """How long stages took when they were built: to make models and texts, and to measure them."""
+
+    making: float
+    measuring: float
 
 
 class Workspace:
@@ -101,6 +108,23 @@ class Workspace:
             (opened.folder / PARTIAL).unlink(missing_ok=True)
         self.stages[name] = read_stage(opened.folder)
         return self.stages[name]
+
+    def below(self, folder: str) -> "Workspace":
+        """A workspace in a folder of this one, under the same lock."""
+        return Workspace(self.folder / folder, self.seed, self.progress)
+
+    def seconds(self, measurements: str | None = None) -> Seconds:
+        """How long the stages that were asked for here took when they were built; a finished one remembers.
+
+        Stages below the folder `measurements` measure; a stage that both makes and measures has a fact
+        `measuring_seconds`; all others make.
+        """
+        total = measuring = 0.0
+        for name, stage in self.stages.items():
+            total += stage.seconds
+            measures = measurements is not None and name.startswith(f"{measurements}/")
+            measuring += stage.seconds if measures else stage.facts.get("measuring_seconds", 0.0)
+        return Seconds(total - measuring, measuring)
 
     def _announce(self, text: str) -> None:
         if self.progress:

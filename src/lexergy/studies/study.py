@@ -19,19 +19,18 @@ from lexergy.core.estimation.findings import Finding
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.progress import progress_bar
 from lexergy.recipes.real_or_fake import load_laboratory_recipe
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.report.picture import Panel
 from lexergy.runs.columns import from_column
-from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.records import RunResult
-from lexergy.runs.shards import ShardStore
-from lexergy.runs.stages import PARTIAL, read_json, read_stage
+from lexergy.runs.shards import num_shards, shard_rows
+from lexergy.runs.stages import Facts, read_stage
+from lexergy.runs.workspace import OpenStage, open_workspace, stage_store
 from lexergy.studies import CATALOGUE
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.residual.context import RunContext
-from lexergy.tasks.residual.run import announce, run, say_nothing
+from lexergy.tasks.residual.run import run
 
 RUNS = Path("runs/reproduce")
 STUDIES_FOLDER = "studies"
@@ -107,8 +106,8 @@ class Conclusion:
 class Workshop(NamedTuple):
     """Where a study finds its numbers when these are not of a residual EBM's run.
 
-    What is opened makes things when a study first asks for them, and has `making_seconds` and `measuring_seconds`,
-    the time that this took when it was done.
+    What is opened makes things when a study first asks for them, and has `seconds`, the time that this took when it
+    was done.
     """
 
     load: Callable[[str | Path], Any]  # a recipe with a name and a seed, from a file or by name
@@ -238,8 +237,8 @@ def _from_workshop(
         seeded = recipe.model_copy(update={"seed": seed})
         with study.workshop.open(seeded, runs / f"{recipe.name}-seed{seed}", progress=progress) as work:
             evidence.append(examine(work, chosen.settings))
-            making += work.making_seconds
-            measuring += work.measuring_seconds
+            making += work.seconds.making
+            measuring += work.seconds.measuring
     return recipe.name, Gathered(evidence, making, measuring)
 
 
@@ -248,51 +247,32 @@ def measure(
 ) -> tuple[pa.Table, float]:
     """A measurement's rows on a finished run, and the seconds that they took when they were made."""
     folder = result.folder
-    with locked(folder):
-        runner = StageRunner(folder / STUDIES_FOLDER, result.recipe.seed, announce if progress else say_nothing)
-        stage = runner.run(
-            # Each energy's own folder: looking at another one does not throw the first one's rows away.
+
+    def build(stage: OpenStage) -> Facts:
+        context = RunContext(result.recipe, folder)
+        windows = context.windows["test"]
+        wanted = settings["windows"]
+        if wanted is not None and wanted < len(windows):
+            windows = windows.sample(wanted, stage.seed)
+        subject = Subject(ResidualEBM(context.lm, context.energy(energy)), windows, settings, stage.seed)
+        stage.store(ROWS_FOLDER).fill(
+            num_shards(len(windows), WINDOWS_PER_SHARD),
+            lambda shard: measurement.rows(subject, shard_rows(shard, len(windows), WINDOWS_PER_SHARD)),
+            measurement.name,
+            progress=stage.progress,
+        )
+        return {"windows": len(windows)}
+
+    with open_workspace(folder, result.recipe.seed, progress=progress) as workspace:
+        # Each energy's own folder: looking at another one does not throw the first one's rows away.
+        stage = workspace.below(STUDIES_FOLDER).stage(
             f"{measurement.name}-{energy}",
             {"energy": energy, **settings},
             [read_stage(folder / name) for name in ("windows", "lm", energy)],
-            lambda stage_folder, seed: _build(measurement, result, energy, settings, stage_folder, seed, progress),
+            build,
         )
-    return _store(stage.folder, stage.key).table(_num_shards(stage.facts["windows"])), stage.seconds
-
-
-def _build(
-    measurement: Measurement,
-    result: RunResult,
-    energy: str,
-    settings: Settings,
-    folder: Path,
-    seed: int,
-    progress: bool,
-) -> dict[str, Any]:
-    context = RunContext(result.recipe, result.folder, progress)
-    windows = context.windows["test"]
-    wanted = settings["windows"]
-    if wanted is not None and wanted < len(windows):
-        windows = windows.sample(wanted, seed)
-    subject = Subject(ResidualEBM(context.lm, context.energy(energy)), windows, settings, seed)
-    store = _store(folder, read_json(folder / PARTIAL)["key"])
-    missing = store.missing(_num_shards(len(windows)))
-    done = _num_shards(len(windows)) - len(missing)
-    with progress_bar(measurement.name, done + len(missing), progress, completed=done) as bar:
-        for shard in missing:
-            first = shard * WINDOWS_PER_SHARD
-            ids = range(first, min(first + WINDOWS_PER_SHARD, len(windows)))
-            store.write(shard, measurement.rows(subject, ids))
-            bar.advance()
-    return {"windows": len(windows)}
-
-
-def _store(folder: Path, key: str) -> ShardStore:
-    return ShardStore(folder / ROWS_FOLDER, {"key": key})
-
-
-def _num_shards(num_windows: int) -> int:
-    return -(-num_windows // WINDOWS_PER_SHARD)
+    rows = stage_store(stage, ROWS_FOLDER).table(num_shards(stage.facts["windows"], WINDOWS_PER_SHARD))
+    return rows, stage.seconds
 
 
 def _size(study: Study, size: str) -> Size:

@@ -27,19 +27,19 @@ def train_into(
 ) -> Facts:
     """Train `model` and `save` it into the stage's folder; all processes train, the first one saves.
 
-    The facts hold steps, the step whose weights were kept, and the validation metrics there.
+    The facts hold the model's size before it is saved, the steps, the step whose weights were kept, and the validation
+    metrics there.
     """
+    sizes = {
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "trained_parameters": sum(weight.numel() for weight in trainable_parameters(model).values()),
+    }
     result = train(
         model, objective, recipe, stage.folder, progress=stage.progress, label=label, rate_factors=rate_factors
     )
     if is_main_process():
         save(stage.folder)
-    return {
-        "trained_parameters": sum(weight.numel() for weight in trainable_parameters(model).values()),
-        "steps": result.steps,
-        "best_step": result.best_step,
-        "validation": result.validation,
-    }
+    return {**sizes, "steps": result.steps, "best_step": result.best_step, "validation": result.validation}
 
 
 def seeded(recipe: TrainingRecipe, stage: OpenStage) -> TrainingRecipe:

@@ -65,7 +65,7 @@ def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
         assert f"- **{finding.verdict}**: {finding.sentence}" in page
         assert not finding.estimate.low > finding.estimate.value
         assert not finding.estimate.high < finding.estimate.value
-    for module_function in ("train_lm", "train", "pair_energies", "write_twins"):
+    for module_function in ("train_lm", "train_into", "pair_energies", "write_twins"):
         monkeypatch.setattr(laboratory_module, module_function, refuse)
     # As text: an interval of a single document has NaN ends, which equal nothing.
     assert repr(toy_studies(name).conclusion) == repr(result.conclusion)

@@ -21,7 +21,7 @@ from lexergy.tasks.residual.context import RunContext
 def subject(toy_studies) -> Subject:
     toy_studies.reproduce("figure-2-left")  # the run, and no measurement
     result = load_run(toy_studies.runs / "tiny-seed0")
-    context = RunContext(result.recipe, result.folder, progress=False)
+    context = RunContext(result.recipe, result.folder)
     joint = ResidualEBM(context.lm, context.energy("bit"))
     return Subject(joint, context.windows["test"], {"samples": 300, "candidates": 40, "top_k": None}, seed=5)
 

@@ -20,7 +20,7 @@ def refuse(*arguments, **settings):
 
 def test_what_is_there_is_not_made_again(toy_laboratory, monkeypatch):
     first = toy_laboratory.scores("unit", [WANTED], WANTED)
-    for name in ("train_lm", "write_twins", "train", "pair_energies"):
+    for name in ("train_lm", "write_twins", "train_into", "pair_energies"):
         monkeypatch.setattr(module, name, refuse)
     again = toy_laboratory.scores("unit", [WANTED], WANTED)
     assert (again.energies == first.energies).all()

@@ -14,8 +14,8 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.residual import Recipe, load_recipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.legacy import StageRunner
 from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
+from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.residual import run as run_module
 from lexergy.tasks.residual.baselines import load_baseline
 from lexergy.tasks.residual.context import RunContext
@@ -82,7 +82,7 @@ def test_the_windows_and_the_base_are_those_of_the_perplexity_stage(with_baselin
 
 @torch.no_grad()
 def test_a_ralm_is_the_product_without_its_forbidden_tokens(with_baselines, tiny_corpus):
-    context = RunContext(load_run(with_baselines).recipe, with_baselines, progress=False)
+    context = RunContext(load_run(with_baselines).recipe, with_baselines)
     lm = CausalLM.from_pretrained(with_baselines / "lm")
     residual = AutoModelForCausalLM.from_pretrained(with_baselines / "ralm")
     windows = context.test_windows
@@ -103,7 +103,7 @@ def test_parameters_count_all_that_a_row_has(with_baselines):
     opt = AutoModelForCausalLM.from_pretrained(with_baselines / "opt")
     assert result.baselines["ralm"].parameters == 2 * lm
     assert result.baselines["opt"].parameters == opt.num_parameters()
-    context = RunContext(result.recipe, with_baselines, progress=False)
+    context = RunContext(result.recipe, with_baselines)
     assert result.baselines["balm"].parameters == num_parameters(load_baseline(context, "balm"))
     assert opt.get_input_embeddings().embedding_dim == 12
 
@@ -164,10 +164,10 @@ def test_seeds_share_their_windows_where_the_split_has_a_seed_of_its_own(tiny_co
         changes = {"seed": seed, "corpus": content["corpus"] | {"split_seed": split_seed}}
         recipe = Recipe.model_validate(content | changes)
         folder = tmp_path / f"{seed}-{split_seed}"
-        runner = StageRunner(folder, seed, lambda text: None)
-        stages = run_module._Run(recipe, folder, runner, progress=False)
-        stages._windows(stages._tokenizer())
-        context = RunContext(recipe, folder, progress=False)
+        with open_workspace(folder, seed, progress=False) as workspace:
+            stages = run_module._Run(recipe, workspace)
+            stages._windows(stages._tokenizer())
+        context = RunContext(recipe, folder)
         return [context.windows["train"].tokens, context.windows["test"].tokens, context.test_windows.tokens]
 
     same, other, plain = windows(3, 7), windows(4, 7), windows(3, None)
@@ -184,13 +184,12 @@ def test_the_key_of_a_stage_is_what_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "build_windows", lambda *arguments: {"digests": digests})
     monkeypatch.setattr(run_module, "build_negatives", lambda *arguments: {})
     monkeypatch.setattr(run_module, "train_energy", lambda *arguments: {})
-    stages = run_module._Run(
-        load_recipe("quickstart"), tmp_path, StageRunner(tmp_path, 0, lambda text: None), progress=False
-    )
-    lm = stages._found_lm()
-    windows = stages._windows(lm)
-    negatives = stages._negatives(windows, lm)
-    energy = stages._energy("energy", negatives, {"lm": lm})
+    with open_workspace(tmp_path, 0, progress=False) as workspace:
+        stages = run_module._Run(load_recipe("quickstart"), workspace)
+        lm = stages._found_lm()
+        windows = stages._windows(lm)
+        negatives = stages._negatives(windows, lm)
+        energy = stages._energy("energy", negatives, {"lm": lm})
     assert [stage.key for stage in (lm, windows, negatives, energy)] == [
         "2a4eac6a628c24ad",
         "dc087f7e306726f5",

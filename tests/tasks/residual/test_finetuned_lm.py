@@ -119,7 +119,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
 
 
 def test_documents_are_parted_where_there_is_an_end_of_text(adapted, finished_run, tiny_corpus):
-    context = RunContext(finetune_recipe(tiny_corpus, finished_run / "lm"), adapted, progress=False)
+    context = RunContext(finetune_recipe(tiny_corpus, finished_run / "lm"), adapted)
     end = context.tokenizer.eos_token_id
     parted = token_streams(context)["train"]
     assert int((parted == end).sum()) == len(context.splits.train)

@@ -1,6 +1,7 @@
 """Generators trained from scratch: right to left, and by gated convolutions."""
 
 import math
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.causal.right_to_left import RightToLeftLM
 from lexergy.recipes.residual import Recipe
+from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.residual.base_models import build_tokenizer, build_windows, train_lm
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.parameters import count_parameters
@@ -28,12 +30,11 @@ def recipe_of(corpus, **lm) -> Recipe:
 
 
 def test_a_right_to_left_lm_learns_to_read_from_the_right(tiny_corpus, tmp_path):
-    context = RunContext(recipe_of(tiny_corpus, direction="right_to_left"), tmp_path, progress=False)
-    for name in ("tokenizer", "windows", "lm"):
-        (tmp_path / name).mkdir()
-    build_tokenizer(context, tmp_path / "tokenizer")
-    build_windows(context, tmp_path / "windows")
-    facts = train_lm(context, tmp_path / "lm", seed=0)
+    context = RunContext(recipe_of(tiny_corpus, direction="right_to_left"), tmp_path)
+    with open_workspace(tmp_path, seed=0, progress=False) as workspace:
+        tokenizer = workspace.stage("tokenizer", {}, [], partial(build_tokenizer, context))
+        workspace.stage("windows", {}, [tokenizer], partial(build_windows, context))
+        facts = workspace.stage("lm", {}, [tokenizer], partial(train_lm, context)).facts
     lm, windows = RightToLeftLM.from_pretrained(tmp_path / "lm"), context.windows["test"].tokens
     right, wrong = (lm.log_prob(tokens, suffix_length=5).mean() for tokens in (windows, windows.flip(1)))
     assert float(right) > float(wrong) + 1

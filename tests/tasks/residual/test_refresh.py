@@ -12,6 +12,7 @@ from lexergy.recipes.residual import Recipe
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.refresh import refresh_negatives
@@ -29,7 +30,7 @@ REFRESHED = {
 
 @pytest.fixture
 def context(finished_run, tiny_recipe) -> RunContext:
-    return RunContext(tiny_recipe, finished_run, progress=False)
+    return RunContext(tiny_recipe, finished_run)
 
 
 def refreshed(context, folder, **changes):
@@ -37,8 +38,9 @@ def refreshed(context, folder, **changes):
     recipe = RefreshedEnergyRecipe(**settings)
     negatives = read_stage(context.folder / "negatives")
     features = context.energy(recipe.of).features
-    parts = contrastive_data(context, negatives.folder, negatives.seed, features)
-    return parts, refresh_negatives(context, recipe, list(parts), folder, seed=5)
+    parts = contrastive_data(context, negatives, features)
+    stage = OpenStage("again", folder, seed=5, key="", progress=False)
+    return parts, refresh_negatives(context, recipe, list(parts), stage)
 
 
 def test_noise_energies_are_those_of_the_old_joint_model(context, tmp_path):
@@ -66,7 +68,7 @@ def test_joint_negatives_have_lower_energy_than_the_lms(tiny_recipe, finished_ru
     energy.save_pretrained(folder / "states")
     means = {}
     for noise in ("joint", "lm"):
-        context = RunContext(tiny_recipe, folder, progress=False)
+        context = RunContext(tiny_recipe, folder)
         _, (train, _) = refreshed(context, tmp_path / noise, noise=noise, candidates=32)
         assert (train.noise_energies is None) == (noise == "lm")
         plain = dataclasses.replace(train, noise_energies=None)

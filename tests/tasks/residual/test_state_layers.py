@@ -98,9 +98,9 @@ def test_statistics_alone_are_those_beside_the_states(summed):
 def test_each_energy_reads_its_own_layers(summed, tiny_corpus, name):
     energy, lm = EnergyModel.from_pretrained(summed / name), CausalLM.from_pretrained(summed / "lm")
     assert energy.features == StateFeatures(tuple(LAYERS[name]))
-    context = RunContext(states_recipe(tiny_corpus), summed, progress=False)
+    context = RunContext(states_recipe(tiny_corpus), summed)
     stage = read_stage(summed / "negatives")
-    data, _ = contrastive_data(context, stage.folder, stage.seed, energy.features)
+    data, _ = contrastive_data(context, stage, energy.features)
     rows = torch.cat([data.prefixes, data.continuations], 1)
     expected = lm.state_features(rows, prefix_length=6, features=energy.features)
     torch.testing.assert_close(data.features, expected, rtol=1e-4, atol=1e-4)
@@ -120,11 +120,11 @@ def test_pairs_are_nested_and_random(tiny_corpus, summed, tmp_path, monkeypatch)
     """The rows that three energies are trained on, as seen by the training itself."""
     seen = {}
 
-    def spy(energy, objective, config, folder, **kwargs):
+    def spy(stage, energy, objective, recipe, **kwargs):
         seen[kwargs["label"]] = objective
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lexergy.tasks.residual.energies.train", spy)
+    monkeypatch.setattr("lexergy.tasks.residual.energies.train_into", spy)
     for pairs in (10, 25, None):
         folder = Path(shutil.copytree(summed, tmp_path / str(pairs)))
         energy = {"kind": "states", "layers": [0, 1, 2], "pairs": pairs, "training": FASTER}
@@ -152,18 +152,18 @@ def test_more_pairs_than_windows_are_refused_before_anything_is_sampled(tiny_cor
 
 
 def test_the_sum_is_at_the_optimum_of_the_validation_pairs(summed, tiny_corpus):
-    context = RunContext(states_recipe(tiny_corpus), summed, progress=False)
+    context = RunContext(states_recipe(tiny_corpus), summed)
     negatives, stage = read_stage(summed / "negatives"), read_stage(summed / "total")
     total = EnergyModel.from_pretrained(summed / "total").attach(context.lm)
     assert total.features == StateFeatures((0, 2))
-    _, validation = contrastive_data(context, negatives.folder, negatives.seed, total.features)
+    _, validation = contrastive_data(context, negatives, total.features)
     whole = pair_energies(total, validation)  # (N, 1 + K)
     loss = float(nce_loss(whole[:, 0], whole[:, 1:]))
     assert loss == pytest.approx(stage.facts["validation"]["loss"], abs=1e-5)
     parts = []
     for name in ("low", "high", "unit"):
         part = EnergyModel.from_pretrained(summed / name).attach(context.lm)
-        _, theirs = contrastive_data(context, negatives.folder, negatives.seed, part.features)
+        _, theirs = contrastive_data(context, negatives, part.features)
         parts.append(pair_energies(part, theirs))
         assert loss <= read_stage(summed / name).facts["validation"]["loss"] + 1e-3  # the prior is weak
     coefficients = [stage.facts["coefficients"][name] for name in ("low", "high", "unit")]
@@ -207,7 +207,7 @@ def test_a_killed_fit_begins_again_to_the_same_sum(summed, tiny_corpus, tmp_path
 def test_a_sum_is_measured_from_its_parts(summed):
     """The energies that the stage `sums` puts together are those that the sum itself gives the same texts."""
     result = load_run(summed)
-    context = RunContext(result.recipe, summed, progress=False)
+    context = RunContext(result.recipe, summed)
     fresh = evaluate(
         context.lm, {"total": context.energy("total")}, context.test_windows, 40, read_stage(summed / "perplexity").seed
     )["total"]

@@ -1,7 +1,7 @@
 """Pre-train cloze models on packed text: Electric, ELECTRA, the two-tower model, the masked LM, on the same tokens."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +29,18 @@ from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.scoring.frequencies import log_frequencies, save_frequencies
 from lexergy.recipes.cloze import ClozeModelRecipe, PretrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
-from lexergy.runs.processes import is_main_process
-from lexergy.runs.stages import Stage, stage_seed
-from lexergy.tasks.residual.base_models import seeded, training_facts
-from lexergy.tasks.residual.run import announce, say_nothing
-from lexergy.training.checkpoints import trainable_parameters
-from lexergy.training.loop import train
+from lexergy.runs.stages import Facts, Stage, stage_seed
+from lexergy.runs.workspace import OpenStage, Workspace, open_workspace
 from lexergy.training.objectives.cloze import NoiseDetection
 from lexergy.training.objectives.contrastive import Objective
 from lexergy.training.objectives.language import MaskedLanguageModelling, TwoTowerModelling
+from lexergy.training.stage import seeded, train_into
 
 LIBRISPEECH = "librispeech-nbest"
 DOCUMENTS_AT_ONCE = 10_000
 TOKENS_FILE = "tokens.safetensors"
 NOISE_FOLDER = "noise"
 ENDS = 2  # tokens of context around a block
-
-Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -79,39 +73,30 @@ def pretrain(recipe: PretrainingRecipe, folder: str | Path, *, progress: bool = 
         >>> load_scorer(result.models["two-tower"].folder).kind
         'two-tower PLL'
     """
-    folder = Path(folder)
-    progress = progress and is_main_process()
-    with locked(folder):
-        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
-        run = _Pretraining(recipe, folder, progress)
-        tokenizer = runner.run("tokenizer", run.text_settings(), [], lambda place, seed: run.tokenizer_into(place))
-        tokens = runner.run("tokens", {}, [tokenizer], lambda place, seed: run.tokens_into(place))
-        models: dict[str, Stage] = {}
-        for name, model in recipe.models.items():
-            inputs = [tokens] if model.noise is None else [tokens, models[model.noise.model]]
-            models[name] = _model_stage(runner, run, name, inputs)
-    return PretrainResult(folder, tokens.facts["tokens"], models)
-
-
-def _model_stage(runner: StageRunner, run: "_Pretraining", name: str, inputs: list[Stage]) -> Stage:
-    model = run.recipe.models[name]
-    settings = {
-        "model": model.model_dump(mode="json"),
-        "block_length": run.recipe.block_length,
-        "validation_blocks": run.recipe.validation_blocks,
-    }
-    return runner.run(
-        name, settings, inputs, lambda place, seed: run.model_into(place, name, model, seed), together=True
-    )
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        return _Pretraining(recipe, workspace).all_stages()
 
 
 @dataclass(frozen=True)
 class _Pretraining:
     recipe: PretrainingRecipe
-    folder: Path
-    progress: bool
+    workspace: Workspace
 
-    def text_settings(self) -> Facts:
+    def all_stages(self) -> PretrainResult:
+        tokenizer = self.workspace.stage("tokenizer", self._text_settings(), [], self._tokenizer_into)
+        tokens = self.workspace.stage("tokens", {}, [tokenizer], self._tokens_into)
+        models: dict[str, Stage] = {}
+        for name, model in self.recipe.models.items():
+            settings = {
+                "model": model.model_dump(mode="json"),
+                "block_length": self.recipe.block_length,
+                "validation_blocks": self.recipe.validation_blocks,
+            }
+            inputs = [tokens] if model.noise is None else [tokens, models[model.noise.model]]
+            models[name] = self.workspace.stage(name, settings, inputs, partial(self._model_into, model), together=True)
+        return PretrainResult(self.workspace.folder, tokens.facts["tokens"], models)
+
+    def _text_settings(self) -> Facts:
         corpus = self.recipe.corpus
         return {
             "corpus": corpus.model_dump(mode="json"),
@@ -136,28 +121,28 @@ class _Pretraining:
 
     @cached_property
     def tokenizer(self) -> Any:
-        return load_tokenizer(self.folder / "tokenizer" / "bpe")
+        return load_tokenizer(self.workspace.folder / "tokenizer" / "bpe")
 
     @cached_property
     def tokens(self) -> dict[str, Tensor]:
-        return load_file(self.folder / "tokens" / TOKENS_FILE)
+        return load_file(self.workspace.folder / "tokens" / TOKENS_FILE)
 
     @cached_property
     def frequencies(self) -> Tensor:  # (V,), in log space
         return log_frequencies(self.tokens["train"], len(self.tokenizer))
 
-    def tokenizer_into(self, folder: Path) -> Facts:
+    def _tokenizer_into(self, stage: OpenStage) -> Facts:
         splits, removed = self._text
         settings = self.recipe.tokenizer
         texts = (document.text for document in splits.train)
-        trained = train_tokenizer(texts, settings.vocab_size, folder / "bpe", spoken=settings.spoken)
+        trained = train_tokenizer(texts, settings.vocab_size, stage.folder / "bpe", spoken=settings.spoken)
         return {"vocab_size": len(trained), "documents": len(splits.train), "overlapping_lines_removed": removed}
 
-    def tokens_into(self, folder: Path) -> Facts:
+    def _tokens_into(self, stage: OpenStage) -> Facts:
         """Each split's documents one after the other, end-of-text after each, as one stream (T,)."""
         splits, _ = self._text
         streams = {name: self._stream(getattr(splits, name)) for name in ("train", "validation", "test")}
-        with atomic_path(folder / TOKENS_FILE) as partial:
+        with atomic_path(stage.folder / TOKENS_FILE) as partial:
             save_file(streams, partial)
         return {"tokens": {name: len(stream) for name, stream in streams.items()}}
 
@@ -169,25 +154,25 @@ class _Pretraining:
             parts += [np.array([*ids, self.tokenizer.eos_token_id], dtype=np.int32) for ids in encoded["input_ids"]]
         return torch.from_numpy(np.concatenate(parts))
 
-    def model_into(self, folder: Path, name: str, recipe: ClozeModelRecipe, seed: int) -> Facts:
-        model = self._build(recipe, seed)
-        objective = self._objective(recipe)
-        config = seeded(recipe.training, seed)
-        result = train(model, objective, config, folder, progress=self.progress, label=name)
-        saved = model.model if isinstance(model, NoisePair) else model
-        assert isinstance(saved, PreTrainedModel)
-        if is_main_process():
-            saved.save_pretrained(folder)
+    def _model_into(self, recipe: ClozeModelRecipe, stage: OpenStage) -> Facts:
+        model = self._build(recipe, stage.seed)
+        kept = model.model if isinstance(model, NoisePair) else model
+        assert isinstance(kept, PreTrainedModel)
+
+        def save(folder: Path) -> None:
+            kept.save_pretrained(folder)
             self.tokenizer.save_pretrained(folder)
             save_frequencies(folder, self.frequencies)
             if isinstance(model, NoisePair):
                 model.noise.save_pretrained(folder / NOISE_FOLDER)
+
+        training = seeded(recipe.training, stage)
+        facts = train_into(stage, model, self._objective(recipe), training, save=save, label=stage.name)
         return {
             "kind": recipe.kind,
-            "parameters": saved.num_parameters(),
-            "trained_parameters": sum(value.numel() for value in trainable_parameters(model).values()),
-            "tokens_seen": result.steps * config.examples_per_step * self.recipe.block_length,
-            **training_facts(result),
+            **facts,
+            "parameters": kept.num_parameters(),  # its noise's are its own
+            "tokens_seen": facts["steps"] * training.examples_per_step * self.recipe.block_length,
         }
 
     def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
@@ -218,7 +203,7 @@ class _Pretraining:
             )
         energies = self._energies(recipe, shape, seed, start_law)
         if recipe.noise is not None:
-            towers = TwoTowerModel.from_pretrained(self.folder / recipe.noise.model)
+            towers = TwoTowerModel.from_pretrained(self.workspace.folder / recipe.noise.model)
             return NoisePair(energies, towers, finished=True)
         noise_kind = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
         noise = noise_kind.from_shape(

@@ -19,21 +19,18 @@ from lexergy.models.finetuned.rows import RowWriter
 from lexergy.recipes.finetuning import FinetuningRecipe, Task
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process
-from lexergy.runs.stages import Stage
+from lexergy.runs.stages import Facts, Stage
+from lexergy.runs.workspace import OpenStage, open_workspace
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
-from lexergy.tasks.residual.base_models import training_facts
-from lexergy.tasks.residual.run import announce, say_nothing
-from lexergy.training.loop import train
 from lexergy.training.objectives.finetuning import Finetuning, LabelledRows, layer_rate_factors
+from lexergy.training.stage import train_into
 
 REPORT_FILE = "report.json"
 MAIN_METRIC: dict[Task, str] = {"classification": "accuracy", "regression": "spearman", "span": "exact_match"}
 
 Example = TypeVar("Example", LabelledText, Question)
 Examples = Sequence[LabelledText] | Sequence[Question]
-Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -73,19 +70,17 @@ def finetune(
     data: FinetuneData, settings: FinetuningRecipe, folder: str | Path, *, progress: bool = True
 ) -> FinetuneReport:
     """Train `num_seeds` models, each a stage that is never redone, and report the medians of their metrics."""
-    folder = Path(folder)
-    progress = progress and is_main_process()
-    work = _Finetuning(data, settings, progress)
+    work = _Finetuning(data, settings)
     config = settings.model_dump(mode="json", exclude={"num_seeds", "seed"})
     config |= {"encoder_content": fingerprint(settings.encoder), "data": work.data_hash}
-    with locked(folder):
-        runner = StageRunner(folder, settings.seed, announce if progress else say_nothing)
+    with open_workspace(folder, settings.seed, progress=progress) as workspace:
         stages = [
-            runner.run(f"seed-{number}", config, [], work.seed_into, together=True)
+            workspace.stage(f"seed-{number}", config, [], work.seed_into, together=True)
             for number in range(settings.num_seeds)
         ]
-        report = _report(data, settings, folder, stages)
-        atomic_write_json(folder / REPORT_FILE, asdict(report))
+        report = _report(data, settings, workspace.folder, stages)
+        if is_main_process():
+            atomic_write_json(workspace.folder / REPORT_FILE, asdict(report))
     return report
 
 
@@ -129,7 +124,6 @@ def judge(finetuned: Finetuned, examples: Any) -> dict[str, float]:
 class _Finetuning:
     data: FinetuneData
     settings: FinetuningRecipe
-    progress: bool
 
     @cached_property
     def data_hash(self) -> str:
@@ -162,8 +156,8 @@ class _Finetuning:
                 )
         return {"label_names": names}
 
-    def seed_into(self, folder: Path, seed: int) -> Facts:
-        finetuned = self._start(seed)
+    def seed_into(self, stage: OpenStage) -> Facts:
+        finetuned = self._start(stage.seed)
         model, settings = finetuned.model, self.settings
         rows = {name: self._rows(name, finetuned.writer) for name in ("train", "validation")}
         objective = Finetuning(rows["train"], rows["validation"], finetuned.writer)
@@ -179,16 +173,14 @@ class _Finetuning:
             adam_epsilon=1e-6,
             evaluate_every=epoch,
             checkpoint_every=epoch,
-            seed=seed,
+            seed=stage.seed,
         )
         factors = layer_rate_factors(model, settings.layer_decay)
-        result = train(
-            model, objective, config, folder, progress=self.progress, label=settings.task, rate_factors=factors
+        facts = train_into(
+            stage, model, objective, config, save=finetuned.save, label=settings.task, rate_factors=factors
         )
-        if is_main_process():
-            finetuned.save(folder)
         metrics = {name: judge(finetuned, part) for name, part in self._parts.items() if name != "train"}
-        return {"metrics": metrics, **training_facts(result)}
+        return {**facts, "metrics": metrics}
 
     def _start(self, seed: int) -> Finetuned:
         settings = self.settings

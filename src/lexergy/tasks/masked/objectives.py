@@ -18,12 +18,11 @@ from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
 from lexergy.data.synthetic import SequenceLaw, hidden_markov, palindromes
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
-from lexergy.recipes.masked import FieldRecipe, MaskedObjectivesRecipe
+from lexergy.recipes.masked import MaskedObjectivesRecipe
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
-from lexergy.runs.stages import Stage, stage_seed
-from lexergy.tasks.residual.run import announce, say_nothing
-from lexergy.training.loop import train
+from lexergy.runs.stages import Facts, Stage, stage_seed
+from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace
 from lexergy.training.objectives.masked import (
     SampledPseudoLikelihood,
     SequenceLoss,
@@ -34,6 +33,7 @@ from lexergy.training.objectives.masked import (
     pseudo_likelihood,
     sequence_losses,
 )
+from lexergy.training.stage import train_into
 
 WEIGHTS = "model.safetensors"
 HELD_OUT, VALIDATION = 10_000, 1_000  # sequences drawn from a known law
@@ -64,12 +64,14 @@ class SequenceData(NamedTuple):
 class Experiment:
     """Trainings by what they are trained on and for; each is made once and then read."""
 
-    def __init__(self, recipe: MaskedObjectivesRecipe, runner: StageRunner, progress: bool) -> None:
+    def __init__(self, recipe: MaskedObjectivesRecipe, workspace: Workspace) -> None:
         self.recipe = recipe
-        self.making_seconds = 0.0  # of the trainings asked for, when they were made
-        self.measuring_seconds = 0.0  # of their held-out numbers
-        self._runner = runner
-        self._progress = progress
+        self.workspace = workspace
+
+    @property
+    def seconds(self) -> Seconds:
+        """What the trainings and their held-out numbers took, of those asked for."""
+        return self.workspace.seconds()
 
     def trained(
         self, source: Source, size: int | None, objective: ObjectiveName, *, teacher: Stage | None = None
@@ -80,57 +82,32 @@ class Experiment:
         config: dict[str, Any] = {"source": source, "size": size, "objective": objective, **field.model_dump()}
         if not is_law:
             config["cmudict"] = fingerprint(self.recipe.cmudict)
-        stage = self._runner.run(
-            f"{source}-{size or 'all'}-{objective}",
-            config,
-            [] if teacher is None else [teacher],
-            lambda folder, seed: self._build(source, size, objective, teacher, field, folder, seed),
-        )
-        self.measuring_seconds += stage.facts["measuring_seconds"]
-        self.making_seconds += stage.seconds - stage.facts["measuring_seconds"]
-        return stage
+
+        def build(stage: OpenStage) -> Facts:
+            data = sequence_data(self.recipe, source, size)
+            model = MaskedLSTM(data.vocab_size, field.hidden_size, seed=stage.seed)
+            taught = None
+            if teacher is not None:
+                taught = _read_weights(MaskedLSTM(data.vocab_size, field.hidden_size, seed=stage.seed), teacher)
+                model.load_state_dict(taught.state_dict())
+            return _train_and_measure(model, _objective(objective, data, taught), data, field.training, stage)
+
+        name = f"{source}-{size or 'all'}-{objective}"
+        return self.workspace.stage(name, config, [] if teacher is None else [teacher], build)
 
     def energies(self, source: Source, size: int | None, stage: Stage) -> tuple[Tensor, Tensor]:
         """E of each held-out sequence under a training's model, and the sequences' lengths, (K,) each."""
         data = sequence_data(self.recipe, source, size)
         field = self.recipe.synthetic if source in LAWS else self.recipe.phonemes
-        model = MaskedLSTM(data.vocab_size, field.hidden_size, seed=0)
-        model.load_state_dict(load_file(stage.folder / WEIGHTS))
+        model = _read_weights(MaskedLSTM(data.vocab_size, field.hidden_size, seed=0), stage)
         return _energies(model, data), lengths_of(data.test)
-
-    def _build(
-        self,
-        source: Source,
-        size: int | None,
-        objective: ObjectiveName,
-        teacher: Stage | None,
-        field: FieldRecipe,
-        folder: Path,
-        seed: int,
-    ) -> dict[str, Any]:
-        data = sequence_data(self.recipe, source, size)
-        model = MaskedLSTM(data.vocab_size, field.hidden_size, seed=seed)
-        taught = None
-        if teacher is not None:
-            taught = MaskedLSTM(data.vocab_size, field.hidden_size, seed=seed)
-            taught.load_state_dict(load_file(teacher.folder / WEIGHTS))
-            model.load_state_dict(taught.state_dict())
-        goal = _objective(objective, data, taught)
-        config = field.training.model_copy(update={"seed": seed})
-        result = train(model, goal, config, folder, progress=self._progress, label=folder.name)
-        save_file(model.state_dict(), folder / WEIGHTS)
-        started = time.monotonic()
-        measured = measure(model, data, progress=self._progress)
-        seconds = round(time.monotonic() - started, 3)
-        return {"steps": result.steps, "best_step": result.best_step, "measuring_seconds": seconds, **measured}
 
 
 @contextmanager
 def open_experiment(recipe: MaskedObjectivesRecipe, folder: Path, *, progress: bool) -> Iterator[Experiment]:
     """The experiment in its folder, locked meanwhile."""
-    with locked(folder):
-        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
-        yield Experiment(recipe, runner, progress)
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        yield Experiment(recipe, workspace)
 
 
 def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | None) -> SequenceData:
@@ -172,6 +149,27 @@ def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[st
     if data.law is not None:
         facts["true"] = float(-data.law.log_prob(data.test).mean())
     return facts
+
+
+def _train_and_measure(
+    model: MaskedLSTM, objective: SequenceObjective, data: SequenceData, training: TrainingRecipe, stage: OpenStage
+) -> Facts:
+    facts = train_into(
+        stage,
+        model,
+        objective,
+        training.model_copy(update={"seed": stage.seed}),
+        save=lambda folder: save_file(model.state_dict(), folder / WEIGHTS),
+        label=stage.name,
+    )
+    started = time.monotonic()
+    measured = measure(model, data, progress=stage.progress)
+    return {**facts, "measuring_seconds": round(time.monotonic() - started, 3), **measured}
+
+
+def _read_weights(model: MaskedLSTM, stage: Stage) -> MaskedLSTM:
+    model.load_state_dict(load_file(stage.folder / WEIGHTS))
+    return model
 
 
 def _energies(model: MaskedLSTM, data: SequenceData) -> Tensor:  # -> (K,)

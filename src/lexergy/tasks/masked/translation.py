@@ -30,14 +30,12 @@ from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.recipes.masked import TranslationRecipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
-from lexergy.runs.stages import Stage, stage_seed
+from lexergy.runs.stages import Facts, Stage, stage_seed
+from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace
 from lexergy.tasks.masked.mcmc import Sampling
 from lexergy.tasks.masked.translation_walks import Walk, mask_predict_translations, read_walk, walk_translations
-from lexergy.tasks.residual.base_models import seeded, training_facts
-from lexergy.tasks.residual.run import announce, say_nothing
-from lexergy.training.loop import train
 from lexergy.training.objectives.translation import ConditionalMasking, TokenPairs
+from lexergy.training.stage import seeded, train_into
 
 TOKENIZER, TOKENS, TEST, TABLE = "bpe", "tokens.safetensors", "test.json", "table.parquet"
 WALKS = "walks"
@@ -46,19 +44,14 @@ WALKS = "walks"
 class TranslationLaboratory:
     """Makes what studies ask for, and remembers it; opened by `open_translation`."""
 
-    def __init__(self, recipe: TranslationRecipe, folder: Path, progress: bool) -> None:
+    def __init__(self, recipe: TranslationRecipe, workspace: Workspace) -> None:
         self.recipe = recipe
-        self.progress = progress
-        self.runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
+        self.workspace = workspace
 
     @property
-    def making_seconds(self) -> float:
-        """How long the model took when it was made."""
-        return sum(stage.seconds for name, stage in self.runner.stages.items() if not name.startswith(WALKS))
-
-    @property
-    def measuring_seconds(self) -> float:
-        return sum(stage.seconds for name, stage in self.runner.stages.items() if name.startswith(WALKS))
+    def seconds(self) -> Seconds:
+        """What the model and the walks took."""
+        return self.workspace.seconds(WALKS)
 
     @cached_property
     def lm(self) -> ConditionalMaskedLM:
@@ -78,7 +71,7 @@ class TranslationLaboratory:
         shared = replace(sampling, seed=stage_seed(self.recipe.seed, WALKS))
 
         def table() -> pa.Table:
-            return walk_translations(self.lm, self.test_pairs[:sentences], shared, progress=self.progress)
+            return walk_translations(self.lm, self.test_pairs[:sentences], shared, progress=self.workspace.progress)
 
         return read_walk(self._measured(name, asdict(shared) | {"sentences": sentences}, table))
 
@@ -93,31 +86,31 @@ class TranslationLaboratory:
         )
 
     def _measured(self, name: str, config: dict[str, Any], table: Callable[[], pa.Table]) -> pa.Table:
-        def build(folder: Path, seed: int) -> dict[str, Any]:
-            with atomic_path(folder / TABLE) as partial:
+        def build(stage: OpenStage) -> Facts:
+            with atomic_path(stage.folder / TABLE) as partial:
                 parquet.write_table(table(), partial)
             return {}
 
-        stage = self.runner.run(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)
+        stage = self.workspace.stage(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)
         return parquet.read_table(stage.folder / TABLE)
 
     @cached_property
     def pairs_stage(self) -> Stage:
         recipe = self.recipe.pairs
         config = recipe.model_dump(mode="json") | {"content": fingerprint(recipe.path)}
-        return self.runner.run("pairs", config, [], self._build_pairs)
+        return self.workspace.stage("pairs", config, [], self._build_pairs)
 
     @cached_property
     def model_stage(self) -> Stage:
         config = self.recipe.model.model_dump(mode="json")
-        return self.runner.run("model", config, [self.pairs_stage], self._build_model, together=True)
+        return self.workspace.stage("model", config, [self.pairs_stage], self._build_model, together=True)
 
-    def _build_pairs(self, folder: Path, seed: int) -> dict[str, Any]:
+    def _build_pairs(self, stage: OpenStage) -> Facts:
         recipe = self.recipe.pairs
         pairs = load_pairs(recipe.path, source_column=recipe.source_column, target_column=recipe.target_column)
-        splits = split_pairs(pairs, validation=recipe.validation, test=recipe.test, seed=seed)
+        splits = split_pairs(pairs, validation=recipe.validation, test=recipe.test, seed=stage.seed)
         tokenizer = train_tokenizer(
-            (text for pair in splits.train for text in pair), recipe.vocab_size, folder / TOKENIZER
+            (text for pair in splits.train for text in pair), recipe.vocab_size, stage.folder / TOKENIZER
         )
         short = [short_pairs(part, tokenizer, recipe.max_tokens) for part in splits]
         if not all(short):
@@ -130,15 +123,15 @@ class TranslationLaboratory:
             for name, part in zip(("train", "validation"), short[:2], strict=True)
             for side, texts in zip(("source", "target"), zip(*part, strict=True), strict=True)
         }
-        with atomic_path(folder / TOKENS) as partial:
+        with atomic_path(stage.folder / TOKENS) as partial:
             save_file(tokens, partial)
         test = list({pair.source: pair for pair in short[2]}.values())
-        order = torch.randperm(len(test), generator=torch.Generator().manual_seed(seed)).tolist()
-        atomic_write_json(folder / TEST, [list(test[place]) for place in order])
+        order = torch.randperm(len(test), generator=torch.Generator().manual_seed(stage.seed)).tolist()
+        atomic_write_json(stage.folder / TEST, [list(test[place]) for place in order])
         counts = {"train": len(short[0]), "validation": len(short[1]), "test": len(test)}
         return {"vocab_size": len(tokenizer), "pairs": counts}
 
-    def _build_model(self, folder: Path, seed: int) -> dict[str, Any]:
+    def _build_model(self, stage: OpenStage) -> Facts:
         recipe = self.recipe.model
         tokenizer = load_tokenizer(self.pairs_stage.folder / TOKENIZER)
         model = ConditionalTransformer.from_config(
@@ -152,7 +145,7 @@ class TranslationLaboratory:
                 dropout=recipe.dropout,
                 pad_token_id=tokenizer.pad_token_id,
             ),
-            seed=stage_seed(seed, "weights"),
+            seed=stage_seed(stage.seed, "weights"),
         )
         tokens = load_file(self.pairs_stage.folder / TOKENS)
         train_pairs, validation = (
@@ -161,19 +154,19 @@ class TranslationLaboratory:
         objective = ConditionalMasking(
             train_pairs, validation, mask_token=tokenizer.mask_token_id, pad_token=tokenizer.pad_token_id
         )
-        result = train(
-            model, objective, seeded(recipe.training, seed), folder, progress=self.progress, label="translator"
-        )
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return {"parameters": model.num_parameters(), **training_facts(result)}
+
+        def save(folder: Path) -> None:
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+
+        return train_into(stage, model, objective, seeded(recipe.training, stage), save=save, label="translator")
 
 
 @contextmanager
 def open_translation(recipe: TranslationRecipe, folder: Path, *, progress: bool) -> Iterator[TranslationLaboratory]:
     """The laboratory in its folder, locked meanwhile."""
-    with locked(folder):
-        yield TranslationLaboratory(recipe, folder, progress)
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        yield TranslationLaboratory(recipe, workspace)
 
 
 def short_pairs(pairs: Sequence[Pair], tokenizer: Any, max_tokens: int) -> list[Pair]:

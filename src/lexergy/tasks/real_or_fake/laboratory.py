@@ -28,15 +28,13 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, as_energy
 from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.progress import progress_bar
 from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
 from lexergy.recipes.shapes import Direction
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
-from lexergy.runs.processes import is_main_process
-from lexergy.runs.shards import ShardStore
-from lexergy.runs.stages import PARTIAL, Stage, read_json
+from lexergy.runs.shards import num_shards, shard_rows
+from lexergy.runs.stages import Facts, Stage
+from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace, stage_store
 from lexergy.tasks.real_or_fake.context import CorpusContext, CorpusTexts
 from lexergy.tasks.real_or_fake.foreign_texts import write_foreign_twins
 from lexergy.tasks.real_or_fake.scores import Scores, best_stump
@@ -51,15 +49,15 @@ from lexergy.tasks.real_or_fake.text_sets import (
     read_texts,
     write_twins,
 )
-from lexergy.tasks.residual.base_models import build_windows, seeded, train_lm, training_facts, without_special_tokens
+from lexergy.tasks.residual.base_models import build_windows, train_lm, without_special_tokens
 from lexergy.tasks.residual.context import TOKENIZER_FOLDER, RunContext
 from lexergy.tasks.residual.energies import make_energy, make_objective
-from lexergy.tasks.residual.run import announce, say_nothing
-from lexergy.training.loop import train
 from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
+from lexergy.training.stage import seeded, train_into
 
 TWINS_PER_SHARD = 768  # of four kinds, a side and a context each: enough for batches at nearly full speed
 MEASUREMENTS = "measurements"
+ROWS = "rows"
 TABLE_FILE = "table.parquet"
 Split = Literal["train", "validation", "test"]
 LEARNING_SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -69,23 +67,18 @@ DIRECTIONS: dict[Side, Direction] = {"prefix": "left_to_right", "suffix": "right
 class Laboratory:
     """Makes and remembers what studies ask for; opened by `open_laboratory`, which holds the folder's lock."""
 
-    def __init__(self, recipe: LaboratoryRecipe, folder: Path, progress: bool) -> None:
+    def __init__(self, recipe: LaboratoryRecipe, workspace: Workspace) -> None:
         self.recipe = recipe
-        self.folder = folder
-        self.progress = progress
-        self.runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
+        self.workspace = workspace
+        self.folder = workspace.folder
         self._plain = recipe.plain()
         self._texts: dict[tuple[str, str], Texts] = {}
         self._corpus_texts: dict[str, CorpusTexts] = {}
 
     @property
-    def making_seconds(self) -> float:
-        """How long the models and texts that were asked for took when they were made."""
-        return sum(stage.seconds for name, stage in self.runner.stages.items() if not _is_measurement(name))
-
-    @property
-    def measuring_seconds(self) -> float:
-        return sum(stage.seconds for name, stage in self.runner.stages.items() if _is_measurement(name))
+    def seconds(self) -> Seconds:
+        """What the models and texts that were asked for took, and what was measured with them."""
+        return self.workspace.seconds(MEASUREMENTS)
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -104,7 +97,7 @@ class Laboratory:
         stage = self.texts_stage(wanted, split)
         key = (stage.name, stage.key)
         if key not in self._texts:
-            self._texts[key] = read_texts(_store(stage.folder, stage.key).table(stage.facts["shards"]))
+            self._texts[key] = read_texts(stage_store(stage, ROWS).table(stage.facts["shards"]))
         return self._texts[key]
 
     def energy(self, name: str, train_sets: Sequence[TextSet]) -> EnergyModel:
@@ -154,31 +147,31 @@ class Laboratory:
         self, kind: str, name: str, config: dict[str, Any], inputs: list[Stage], make: Callable[[int], pa.Table]
     ) -> Stage:
 
-        def build(folder: Path, seed: int) -> dict[str, Any]:
-            with atomic_path(folder / TABLE_FILE) as partial:
-                parquet.write_table(make(seed), partial)
+        def build(stage: OpenStage) -> Facts:
+            with atomic_path(stage.folder / TABLE_FILE) as partial:
+                parquet.write_table(make(stage.seed), partial)
             return {}
 
-        return self.runner.run(f"{MEASUREMENTS}/{kind}/{name}", config, inputs, build)
+        return self.workspace.stage(f"{MEASUREMENTS}/{kind}/{name}", config, inputs, build)
 
     def tokenizer_stage(self) -> Stage:
         wanted = self.recipe.tokenizer
         config = {"tokenizer": self._plain["tokenizer"], "corpora": [self._corpus(name) for name in wanted.corpora]}
 
-        def build(folder: Path, seed: int) -> dict[str, Any]:
+        def build(stage: OpenStage) -> Facts:
             contexts = [self.corpus_context(name) for name in wanted.corpora]
             texts = [document.text for context in contexts for document in context.splits.train]
-            return {"vocab_size": len(train_tokenizer(texts, wanted.vocab_size, folder / TOKENIZER_FOLDER))}
+            return {"vocab_size": len(train_tokenizer(texts, wanted.vocab_size, stage.folder / TOKENIZER_FOLDER))}
 
-        return self.runner.run("tokenizer", config, [], build)
+        return self.workspace.stage("tokenizer", config, [], build)
 
     def windows_stage(self, corpus: str) -> Stage:
         config = {"corpus": self._corpus(corpus), "windows": self._plain["windows"]}
-        return self.runner.run(
+        return self.workspace.stage(
             f"windows/{corpus}",
             config,
             [self.tokenizer_stage()],
-            lambda folder, seed: build_windows(self.corpus_context(corpus), folder),
+            lambda stage: build_windows(self.corpus_context(corpus), stage),
         )
 
     def generator_stage(self, name: str, corpus: str, side: Side, split: Split) -> Stage:
@@ -190,11 +183,11 @@ class Laboratory:
         recipe = self.recipe.generators[name]
         use = "test" if split == "test" else "train"
         context = self.corpus_context(corpus, recipe, DIRECTIONS[side])
-        return self.runner.run(
+        return self.workspace.stage(
             f"generators/{corpus}--{name}--{DIRECTIONS[side].replace('_', '-')}--{use}",
             {"corpus": self._corpus(corpus), "model": self._plain["generators"][name], "direction": DIRECTIONS[side]},
             [self.tokenizer_stage()],
-            lambda folder, seed: train_lm(context, folder, seed),
+            partial(train_lm, context),
             together=True,
         )
 
@@ -205,13 +198,13 @@ class Laboratory:
                 f"the generator `{name}` is {source}, which writes left to right; expected texts that follow a prefix."
             )
 
-        def build(folder: Path, seed: int) -> dict[str, Any]:
+        def build(stage: OpenStage) -> Facts:
             lm = without_special_tokens(CausalLM.from_pretrained(source))
-            lm.save_reference(folder)
+            lm.save_reference(stage.folder)
             return {"parameters": lm.model.num_parameters()}
 
         config = {"source": source, "content": fingerprint(source)}
-        return self.runner.run(f"generators/{name}", config, [], build)
+        return self.workspace.stage(f"generators/{name}", config, [], build)
 
     def texts_stage(self, wanted: TextSet, split: Split) -> Stage:
         windows = self.windows_stage(wanted.corpus)
@@ -220,7 +213,7 @@ class Laboratory:
             for side in wanted.sides
         }
         contexts = wanted.contexts or self.recipe.windows.contexts
-        return self.runner.run(
+        return self.workspace.stage(
             f"texts/{wanted.name}/{split}",
             {
                 "windows": windows.facts["digests"][split],
@@ -230,7 +223,7 @@ class Laboratory:
                 "found": self._plain["found_generators"].get(wanted.generator),
             },
             list(generators.values()),
-            lambda folder, seed: self._write_texts(wanted, contexts, split, windows, generators, folder, seed),
+            lambda stage: self._write_texts(wanted, contexts, split, windows, generators, stage),
         )
 
     def energy_stage(self, name: str, train_sets: Sequence[TextSet]) -> Stage:
@@ -252,19 +245,16 @@ class Laboratory:
         recipe = self.recipe.energies[name]
         origin = self.generator_stage(self.recipe.start_from, corpus, "prefix", "train")
 
-        def build(folder: Path, seed: int) -> dict[str, Any]:
+        def build(stage: OpenStage) -> Facts:
             context = self.corpus_context(corpus, lm_folder=origin.folder)
-            energy = make_energy(context, recipe, seed)
+            energy = make_energy(context, recipe, stage.seed)
             as_energy(energy, context.lm)
             objective = make_objective(recipe.objective, *(data(split) for split in LEARNING_SPLITS))
-            config = seeded(recipe.training, seed)
-            result = train(energy, objective, config, folder, progress=self.progress, label=name)
-            if is_main_process():
-                energy.save_pretrained(folder)
-            return {"parameters": energy.num_parameters(), **training_facts(result)}
+            training = seeded(recipe.training, stage)
+            return train_into(stage, energy, objective, training, save=energy.save_pretrained, label=name)
 
         config = self._plain["energies"][name]
-        return self.runner.run(f"energies/{name}--on--{on}", config, [origin, *inputs], build, together=True)
+        return self.workspace.stage(f"energies/{name}--on--{on}", config, [origin, *inputs], build, together=True)
 
     def _write_texts(
         self,
@@ -273,32 +263,30 @@ class Laboratory:
         split: Split,
         windows: Stage,
         generators: dict[Side, Stage],
-        folder: Path,
-        seed: int,
-    ) -> dict[str, Any]:
+        stage: OpenStage,
+    ) -> Facts:
         """Write every shard that is not there yet; a window's twins depend on its number alone."""
         write: Callable[..., pa.Table]
         people, decoding = Windows.load(windows.folder / f"{split}.parquet"), self.recipe.negatives
         found = self.recipe.found_generators.get(wanted.generator)
         if found is None:
-            write = partial(write_twins, {side: load_writer(stage.folder, side) for side, stage in generators.items()})
+            write = partial(write_twins, {side: load_writer(lm.folder, side) for side, lm in generators.items()})
         else:
             writer = CausalLM.from_pretrained(generators["prefix"].folder)
             write = partial(write_foreign_twins, writer, self.tokenizer)
             decoding = decoding.model_copy(update={"per_prefix": 1})
             if found.windows is not None and found.windows < len(people):
-                people = people.sample(found.windows, seed)
-        store = _store(folder, read_json(folder / PARTIAL)["key"])
+                people = people.sample(found.windows, stage.seed)
         per_shard = max(1, TWINS_PER_SHARD // decoding.per_prefix)
-        num_shards = -(-len(people) // per_shard)
-        missing = store.missing(num_shards)
-        with progress_bar("texts", num_shards, self.progress, completed=num_shards - len(missing)) as bar:
-            for shard in missing:
-                ids = range(shard * per_shard, min((shard + 1) * per_shard, len(people)))
-                choice = choose(ids, contexts, wanted.sides, seed)
-                store.write(shard, write(people, ids, choice, decoding, seed))
-                bar.advance()
-        return {"shards": num_shards, "windows": len(people)}
+
+        def write_shard(shard: int) -> pa.Table:
+            ids = shard_rows(shard, len(people), per_shard)
+            choice = choose(ids, contexts, wanted.sides, stage.seed)
+            return write(people, ids, choice, decoding, stage.seed)
+
+        shards = num_shards(len(people), per_shard)
+        stage.store(ROWS).fill(shards, write_shard, "texts", progress=stage.progress)
+        return {"shards": shards, "windows": len(people)}
 
     def corpus_context(
         self,
@@ -313,10 +301,10 @@ class Laboratory:
 
         def load() -> CorpusTexts:
             if corpus not in self._corpus_texts:
-                self._corpus_texts[corpus] = CorpusTexts(RunContext(recipe, self.folder, self.progress).splits)
+                self._corpus_texts[corpus] = CorpusTexts(RunContext(recipe, self.folder).splits)
             return self._corpus_texts[corpus]
 
-        return CorpusContext(recipe, self.folder, self.progress, load, lm_folder)
+        return CorpusContext(recipe, self.folder, load, lm_folder)
 
     def _corpus(self, name: str) -> dict[str, Any]:
         if name not in self.recipe.corpora:
@@ -327,9 +315,8 @@ class Laboratory:
 @contextmanager
 def open_laboratory(recipe: LaboratoryRecipe, folder: str | Path, *, progress: bool = True) -> Iterator[Laboratory]:
     """The laboratory of a recipe in a folder of its own, which no other process writes meanwhile."""
-    folder = Path(folder)
-    with locked(folder):
-        yield Laboratory(recipe, folder, progress)
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        yield Laboratory(recipe, workspace)
 
 
 def read_measurement(stage: Stage) -> pa.Table:
@@ -337,13 +324,5 @@ def read_measurement(stage: Stage) -> pa.Table:
     return parquet.read_table(stage.folder / TABLE_FILE)
 
 
-def _store(folder: Path, key: str) -> ShardStore:
-    return ShardStore(folder / "rows", {"key": key})
-
-
 def _folder(stage: Stage) -> str:
     return stage.name.split("/", 1)[1]
-
-
-def _is_measurement(name: str) -> bool:
-    return name.startswith(f"{MEASUREMENTS}/")

@@ -16,26 +16,25 @@ from lexergy.models.architectures.scratch import build_causal_lm, build_masked_l
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.recipes.residual import MaskedLMRecipe, TrainedLMRecipe
-from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.processes import is_main_process, meet
-from lexergy.runs.stages import stage_seed
+from lexergy.runs.stages import Facts, stage_seed
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import SPLITS, TOKENIZER_FOLDER, RunContext
-from lexergy.training.loop import TrainingResult, train
 from lexergy.training.objectives.language import LanguageModelling, MaskedLanguageModelling
+from lexergy.training.stage import seeded, train_into
 
 EVALUATION_LOGITS = 2**26  # at once, when an LM with a large vocabulary is evaluated
-Facts = dict[str, Any]
 
 
-def build_tokenizer(context: RunContext, folder: Path) -> Facts:
+def build_tokenizer(context: RunContext, stage: OpenStage) -> Facts:
     """Train a tokenizer on the training documents."""
     trained = _trained_lm(context)
     texts = [document.text for document in context.splits.train]
-    tokenizer = train_tokenizer(texts, trained.vocab_size, folder / TOKENIZER_FOLDER)
+    tokenizer = train_tokenizer(texts, trained.vocab_size, stage.folder / TOKENIZER_FOLDER)
     return {"vocab_size": len(tokenizer)}
 
 
-def build_windows(context: RunContext, folder: Path) -> Facts:
+def build_windows(context: RunContext, stage: OpenStage) -> Facts:
     """Cut each split's documents into windows; keep at most as many as the recipe says, drawn at random."""
     facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
     for split in SPLITS:
@@ -44,7 +43,7 @@ def build_windows(context: RunContext, folder: Path) -> Facts:
         limit = getattr(context.recipe.windows, split)
         if limit is not None and limit < len(windows):
             windows = windows.sample(limit, stage_seed(context.recipe.split_seed, "windows"))
-        windows.save(folder / f"{split}.parquet")
+        windows.save(stage.folder / f"{split}.parquet")
         facts["documents"][split] = len(documents)
         facts["windows"][split] = len(windows)
         facts["digests"][split] = _digest(windows)
@@ -71,14 +70,14 @@ def _digest(windows: Windows) -> str:
     return hashlib.sha256(shape + windows.tokens.numpy().tobytes()).hexdigest()[:16]
 
 
-def refer_to_lm(context: RunContext, folder: Path) -> Facts:
+def refer_to_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Note where the finished LM is found; its weights stay where they are."""
     lm = _finished_lm(context)
-    lm.save_reference(folder)
+    lm.save_reference(stage.folder)
     return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
-def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Train the finished LM further on the training documents, and keep it as a model like any other.
 
     The adapters are merged into the weights, so that sampling costs what it did. Tokens that were forbidden
@@ -88,7 +87,7 @@ def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
     assert recipe is not None
     assert lm.tokenizer is not None
     if is_main_process():
-        lm.tokenizer.save_pretrained(folder)
+        lm.tokenizer.save_pretrained(stage.folder)
     meet()  # all read the tokenizer
     streams = token_streams(context)
     objective = LanguageModelling(
@@ -99,22 +98,18 @@ def finetune_lm(context: RunContext, folder: Path, seed: int) -> Facts:
         evaluation_rows=max(1, EVALUATION_LOGITS // (recipe.max_length * lm.vocab_size)),
     )
     body = cast(PreTrainedModel, lm.model.base_model)
-    with initialised_from(seed):
+    parameters = lm.model.num_parameters()  # the adapters will be gone
+    with initialised_from(stage.seed):
         add_lora(body, Lora(**recipe.lora.model_dump()))
-    trained = sum(weight.numel() for weight in body.parameters() if weight.requires_grad)
-    config = seeded(recipe.training, seed)
-    result = train(lm.model, objective, config, folder, progress=context.progress, label="lm")
-    merge_lora(body)
-    if is_main_process():
+
+    def save(folder: Path) -> None:
+        merge_lora(body)
         lm.model.save_pretrained(folder)
         lm.source = str(folder.resolve())
         lm.save_reference(folder)
-    return {
-        "parameters": lm.model.num_parameters(),
-        "trained_parameters": trained,
-        "forbidden_tokens": len(lm.forbidden_tokens),
-        **training_facts(result),
-    }
+
+    facts = train_into(stage, lm.model, objective, seeded(recipe.training, stage), save=save, label="lm")
+    return {**facts, "parameters": parameters, "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
 def _finished_lm(context: RunContext) -> CausalLM:
@@ -141,34 +136,35 @@ def without_special_tokens(lm: CausalLM) -> CausalLM:
     )
 
 
-def train_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+def train_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Train the causal LM; end-of-text parts documents in training and is forbidden inside windows.
 
     One that writes right to left is trained on the same text reversed; `RightToLeftLM.from_pretrained` loads it.
     """
     recipe = _trained_lm(context)
-    model = build_causal_lm(len(context.tokenizer), **sizes_of(recipe), seed=seed)
+    model = build_causal_lm(len(context.tokenizer), **sizes_of(recipe), seed=stage.seed)
     streams = token_streams(context)
     if recipe.direction == "right_to_left":
         streams = {split: tokens.flip(0) for split, tokens in streams.items()}
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
-    result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label="lm")
-    if is_main_process():
+
+    def save(folder: Path) -> None:
         model.save_pretrained(folder)
         context.tokenizer.save_pretrained(folder)
         lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
         without_special_tokens(lm).save_reference(folder)
-    return {"parameters": model.num_parameters(), **training_facts(result)}
+
+    return train_into(stage, model, objective, seeded(recipe.training, stage), save=save, label="lm")
 
 
-def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
+def train_masked_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Train the masked LM on the same documents and tokens as the LM."""
     recipe = context.recipe.masked_lm
     assert recipe is not None
     vocab_size = len(context.tokenizer)
     mask_token = context.tokenizer.mask_token_id
     pad_token = context.tokenizer.pad_token_id
-    model = build_masked_lm(vocab_size, **sizes_of(recipe), seed=seed, mask_token=mask_token, pad_token=pad_token)
+    model = build_masked_lm(vocab_size, **sizes_of(recipe), seed=stage.seed, mask_token=mask_token, pad_token=pad_token)
     streams = token_streams(context)
     objective = MaskedLanguageModelling(
         streams["train"],
@@ -177,21 +173,12 @@ def train_masked_lm(context: RunContext, folder: Path, seed: int) -> Facts:
         mask_token=mask_token,
         vocab_size=vocab_size,
     )
-    config = seeded(recipe.training, seed)
-    result = train(model, objective, config, folder, progress=context.progress, label="masked lm")
-    if is_main_process():
+
+    def save(folder: Path) -> None:
         model.save_pretrained(folder)
         context.tokenizer.save_pretrained(folder)
-    return {"parameters": model.num_parameters(), **training_facts(result)}
 
-
-def seeded(config: TrainingRecipe, seed: int) -> TrainingRecipe:
-    """The training with a seed of its own, made of the stage's and of the one that the recipe gives it."""
-    return config.model_copy(update={"seed": stage_seed(seed, f"training {config.seed}")})
-
-
-def training_facts(result: TrainingResult) -> Facts:
-    return {"steps": result.steps, "best_step": result.best_step, "validation": result.validation}
+    return train_into(stage, model, objective, seeded(recipe.training, stage), save=save, label="masked lm")
 
 
 def _trained_lm(context: RunContext) -> TrainedLMRecipe:

@@ -1,8 +1,6 @@
 """The stages of the autoregressive baselines: train RALM and BALM, measure them on the energies' test windows."""
 
 import copy
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -22,27 +20,27 @@ from lexergy.models.energies import NgramTables
 from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe, Recipe
 from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.runs.columns import to_column
-from lexergy.runs.processes import is_main_process
 from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column
-from lexergy.tasks.residual.base_models import seeded, token_streams, training_facts
+from lexergy.runs.stages import Facts
+from lexergy.runs.workspace import OpenStage
+from lexergy.tasks.residual.base_models import token_streams
 from lexergy.tasks.residual.context import RunContext
-from lexergy.training.loop import train
 from lexergy.training.objectives.language import LanguageModelling
+from lexergy.training.stage import seeded, train_into
 
 BASE = "base"
 
 
-def train_baseline(context: RunContext, name: str, folder: Path, seed: int) -> dict[str, Any]:
+def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
     """Train one baseline on the LM's own training text by exact maximum likelihood."""
     recipe = context.recipe.baselines[name]
     length = block_length(context.recipe, recipe)
-    model = make_baseline(recipe, context.lm.model, length, seed)
+    model = make_baseline(recipe, context.lm.model, length, stage.seed)
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], length)
-    result = train(model, objective, seeded(recipe.training, seed), folder, progress=context.progress, label=name)
-    if is_main_process():
-        save_lm(model.residual if isinstance(model, ProductLM) else model, folder)
-    return {"parameters": num_parameters(model), **training_facts(result)}
+    trained = model.residual if isinstance(model, ProductLM) else model
+    training = seeded(recipe.training, stage)
+    return train_into(stage, model, objective, training, save=lambda folder: save_lm(trained, folder), label=name)
 
 
 def block_length(recipe: Recipe, baseline: BaselineRecipe) -> int:
@@ -92,7 +90,7 @@ def load_baseline(context: RunContext, name: str) -> nn.Module:
     return ProductLM(context.lm.model, trained).eval()
 
 
-def measure_baselines(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
     """The perplexity of each baseline, exact, on the windows that the energies are tested on."""
     windows = context.test_windows
     base = context.lm.token_log_prob(windows.tokens, prefix_length=windows.prefix_length)  # (N, C)
@@ -102,11 +100,11 @@ def measure_baselines(context: RunContext, folder: Path, seed: int) -> dict[str,
         model = load_baseline(context, name).to(context.lm.device)
         log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
         columns[token_column(name)] = to_column(log_prob.numpy())
-        measured = exact_perplexity(log_prob.sum(1), base.sum(1), windows.continuation_length, seed)
+        measured = exact_perplexity(log_prob.sum(1), base.sum(1), windows.continuation_length, stage.seed)
         records[name] = {**vars(measured), "parameters": num_parameters(model)}
-    with atomic_path(folder / TOKENS_FILE) as partial:
+    with atomic_path(stage.folder / TOKENS_FILE) as partial:
         parquet.write_table(pa.table(columns), partial)
-    atomic_write_json(folder / ESTIMATES_FILE, records)
+    atomic_write_json(stage.folder / ESTIMATES_FILE, records)
     return {"windows": len(windows)}
 
 

@@ -29,7 +29,6 @@ class RunContext:
 
     recipe: Recipe
     folder: Path
-    progress: bool
 
     @cached_property
     def splits(self) -> Splits:

@@ -1,7 +1,6 @@
 """The stage of an energy: build it as the recipe says, train it, keep the best weights; or sum up others."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,13 +32,11 @@ from lexergy.recipes.energies import (
     TransformerEnergyRecipe,
 )
 from lexergy.recipes.residual import Recipe
-from lexergy.runs.processes import is_main_process
-from lexergy.runs.stages import Stage, stage_seed
-from lexergy.tasks.residual.base_models import seeded, training_facts
+from lexergy.runs.stages import Facts, Stage, stage_seed
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.refresh import refresh_negatives
-from lexergy.training.loop import train
 from lexergy.training.objectives.contrastive import (
     ContrastiveData,
     NoiseContrastive,
@@ -47,6 +44,7 @@ from lexergy.training.objectives.contrastive import (
     Ranking,
     pair_energies,
 )
+from lexergy.training.stage import seeded, train_into
 
 TokenRecipe = LinearEnergyRecipe | BiLSTMEnergyRecipe
 TrainedRecipe = StatesEnergyRecipe | TokenRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
@@ -63,25 +61,21 @@ def check_pairs(recipe: Recipe, num_windows: int) -> None:
             )
 
 
-def train_energy(context: RunContext, name: str, negatives: Stage, folder: Path, seed: int) -> dict[str, Any]:
+def train_energy(context: RunContext, name: str, negatives: Stage, stage: OpenStage) -> Facts:
     """Train one energy against the stored negatives."""
     recipe = context.recipe.energies[name]
     assert not isinstance(recipe, SumEnergyRecipe)
-    energy = make_energy(context, recipe, seed)
-    data, validation = contrastive_data(context, negatives.folder, negatives.seed, energy.features)
+    energy = make_energy(context, recipe, stage.seed)
+    data, validation = contrastive_data(context, negatives, energy.features)
     data = _some_pairs(context, data, recipe.pairs)
     if isinstance(recipe, RefreshedEnergyRecipe):
-        data, validation = refresh_negatives(context, recipe, [data, validation], folder, seed)
+        data, validation = refresh_negatives(context, recipe, [data, validation], stage)
     elif isinstance(energy, StatesEnergy):
         energy.fit_standardisation(_all_features(data))
     as_energy(energy, context.lm)
-    config = seeded(recipe.training, seed)
     objective = make_objective(recipe.objective, data, validation)
-    result = train(energy, objective, config, folder, progress=context.progress, label=name)
-    if is_main_process():
-        energy.save_pretrained(folder)
-    trained = sum(weight.numel() for weight in energy.parameters() if weight.requires_grad)
-    return {"trained_parameters": trained, **training_facts(result)}
+    training = seeded(recipe.training, stage)
+    return train_into(stage, energy, objective, training, save=energy.save_pretrained, label=name)
 
 
 def make_objective(recipe: ObjectiveRecipe, data: ContrastiveData, validation: ContrastiveData) -> PairObjective:
@@ -91,7 +85,7 @@ def make_objective(recipe: ObjectiveRecipe, data: ContrastiveData, validation: C
     return Ranking(data, validation, recipe.mining, recipe.margin)
 
 
-def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, folder: Path) -> dict[str, Any]:
+def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, stage: OpenStage) -> Facts:
     """E = c_0 + sum_i c_i E_i over trained energies, the coefficients fitted by NCE on the validation pairs.
 
     Not on the training pairs: the parts have learnt those by heart, the more so the more parameters they have,
@@ -101,13 +95,13 @@ def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, folder: P
     energies = []
     for part in parts:
         energy = EnergyModel.from_pretrained(part.folder).attach(context.lm)
-        _, validation = contrastive_data(context, negatives.folder, negatives.seed, energy.features)
+        _, validation = contrastive_data(context, negatives, energy.features)
         energies.append(pair_energies(energy, validation))
     stacked = torch.stack(energies, dim=-1)  # (N, 1 + K, n)
     data, noise = stacked[:, 0], stacked[:, 1:].flatten(0, 1)
     fitted = fit_combination(data, noise)
     coefficients = fitted.coefficients.tolist()
-    SumEnergy.of([part.folder for part in parts], coefficients, fitted.constant).save_pretrained(folder)
+    SumEnergy.of([part.folder for part in parts], coefficients, fitted.constant).save_pretrained(stage.folder)
     data_energy, noise_energy = fitted.energy(data), fitted.energy(noise)
     return {
         "constant": fitted.constant,

@@ -1,7 +1,6 @@
 """The stages that use the energies: perplexity on test windows, and prompts continued side by side."""
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,34 +23,32 @@ from lexergy.runs.records import (
     read_weights,
     weights_column,
 )
-from lexergy.runs.shards import ShardStore
-from lexergy.runs.stages import PARTIAL, Stage, read_json
+from lexergy.runs.stages import Facts, Stage
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.evaluate import evaluate
 
 CANDIDATES_KEPT = 5
 
 
-def measure_perplexity(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
     """Evaluate all energies but sums on the same samples; the log-weights are kept in shards."""
     recipe = context.recipe.perplexity
     windows = context.test_windows
-    # The stage's key stands for LM, energies, windows and samples.
-    provenance = {"key": read_json(folder / PARTIAL)["key"], "seed": seed}
     estimates = evaluate(
         context.lm,
         {name: context.energy(name) for name in context.recipe.trained_energies},
         windows,
         recipe.samples,
-        seed,
-        store=ShardStore(folder / WEIGHTS_FOLDER, provenance),
-        progress=context.progress,
+        stage.seed,
+        store=stage.store(WEIGHTS_FOLDER, seed=stage.seed),
+        progress=stage.progress,
     )
-    atomic_write_json(folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
+    atomic_write_json(stage.folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
     return {"windows": len(windows), "samples": recipe.samples}
 
 
-def measure_sums(context: RunContext, perplexity: Stage, folder: Path, seed: int) -> dict[str, Any]:
+def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Facts:
     """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn."""
     parts = read_weights(perplexity.folder)
     base_log_prob = _column(parts, "base_log_prob")  # (N,)
@@ -64,13 +61,12 @@ def measure_sums(context: RunContext, perplexity: Stage, folder: Path, seed: int
         human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
         log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
         length = context.recipe.windows.continuation
-        estimates[name] = _plain(perplexity_from_weights(base_log_prob, human, log_weights, length, seed))
+        estimates[name] = _plain(perplexity_from_weights(base_log_prob, human, log_weights, length, stage.seed))
         columns[human_column(name)] = to_column(human.numpy())
         columns[weights_column(name)] = to_column(log_weights.numpy())
-    (folder / WEIGHTS_FOLDER).mkdir(exist_ok=True)
-    with atomic_path(folder / WEIGHTS_FOLDER / "sums.parquet") as partial:
+    with atomic_path(stage.folder / WEIGHTS_FOLDER / "sums.parquet") as partial:
         parquet.write_table(pa.table(columns), partial)
-    atomic_write_json(folder / ESTIMATES_FILE, estimates)
+    atomic_write_json(stage.folder / ESTIMATES_FILE, estimates)
     return {"windows": len(base_log_prob)}
 
 
@@ -87,20 +83,20 @@ def _plain(estimate: PerplexityEstimate) -> dict[str, Any]:
     return {**record, "curve": curve}
 
 
-def generate_samples(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
     """Continue each prompt by the LM and by each joint model (Algorithm 1); one file each."""
     recipe = context.recipe.generation
     assert recipe is not None
     wanted = [
-        (folder / generation_file(number, name), prompt, name)
+        (stage.folder / generation_file(number, name), prompt, name)
         for number, prompt in enumerate(recipe.prompts)
         for name in context.recipe.energies
     ]
     missing = [item for item in wanted if not item[0].exists()]
     joints = {name: ResidualEBM(context.lm, context.energy(name)) for name in {item[2] for item in missing}}
-    with progress_bar("samples", len(wanted), context.progress, completed=len(wanted) - len(missing)) as bar:
+    with progress_bar("samples", len(wanted), stage.progress, completed=len(wanted) - len(missing)) as bar:
         for path, prompt, name in missing:
-            atomic_write_json(path, _generate(joints[name], recipe, prompt, name, seed))
+            atomic_write_json(path, _generate(joints[name], recipe, prompt, name, stage.seed))
             bar.advance()
     return {"prompts": len(recipe.prompts)}
 

@@ -1,18 +1,15 @@
 """Negatives: the LM's continuations of training and validation prefixes, in shards that survive a kill."""
 
-import time
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import torch
 
 from lexergy.data.windows import Windows
 from lexergy.models.causal.state_features import StateFeatures
-from lexergy.progress import progress_bar
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.shards import ShardStore
+from lexergy.runs.shards import ShardStore, num_shards, shard_rows
+from lexergy.runs.stages import Facts, Stage
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.training.objectives.contrastive import ContrastiveData
 
@@ -20,48 +17,39 @@ ROWS_PER_SHARD = 128  # samples: enough for a batch at nearly full speed, second
 SPLITS_WITH_NEGATIVES = ("train", "validation")
 
 
-def build_negatives(context: RunContext, folder: Path, seed: int) -> dict[str, Any]:
+def build_negatives(context: RunContext, stage: OpenStage) -> Facts:
     """Sample every shard that is not there yet; a shard is a pure function of its number."""
-    store = ShardStore(folder, provenance(context, seed))
-    num_shards = _num_shards(context)
-    missing = store.missing(num_shards)
-    windows = context.recipe.windows
-    tokens_per_window = context.recipe.negatives.per_prefix * windows.continuation
-    with progress_bar("negatives", num_shards, context.progress, completed=num_shards - len(missing)) as bar:
-        for shard in missing:
-            started = time.monotonic()
-            table = _sample_shard(context, shard, seed)
-            store.write(shard, table)
-            rate = len(table) * tokens_per_window / (time.monotonic() - started)
-            bar.advance(1, tokens_per_second=rate)
-    return {"shards": num_shards, "windows": len(_window_tokens(context))}
+    windows, per_shard = _window_tokens(context), _windows_per_shard(context)
+    shards = num_shards(len(windows), per_shard)
+    _store(context, stage).fill(
+        shards,
+        lambda shard: _sample(context, windows, shard_rows(shard, len(windows), per_shard), stage.seed),
+        "negatives",
+        progress=stage.progress,
+        tokens_per_row=context.recipe.negatives.per_prefix * context.recipe.windows.continuation,
+    )
+    return {"shards": shards, "windows": len(windows)}
 
 
-def provenance(context: RunContext, seed: int) -> dict[str, Any]:
+def _store(context: RunContext, stage: Stage | OpenStage) -> ShardStore:
     """From which LM, how decoded, from which random numbers; the prefix id is the row's `window`."""
-    return {
+    provenance = {
         "lm": context.recipe.lm.description,
         "lm_hash": context.lm.fingerprint(),
         "decoding": context.recipe.negatives.model_dump(mode="json"),
-        "seed": seed,
+        "seed": stage.seed,
         "layers": None if context.features is None else list(context.features.layers),
     }
-
-
-def _num_shards(context: RunContext) -> int:
-    return -(-len(_window_tokens(context)) // _windows_per_shard(context))
+    return ShardStore(stage.folder, provenance)
 
 
 def _windows_per_shard(context: RunContext) -> int:
     return max(1, ROWS_PER_SHARD // context.recipe.negatives.per_prefix)
 
 
-def _sample_shard(context: RunContext, shard: int, seed: int) -> pa.Table:
+def _sample(context: RunContext, windows: torch.Tensor, ids: range, seed: int) -> pa.Table:
     """Rows `window, tokens (K, C), log_prob (K)`, with states also `features (K, F), human_features (F)`."""
-    per_shard = _windows_per_shard(context)
-    first = shard * per_shard
-    tokens = _window_tokens(context)[first : first + per_shard]  # (B, L)
-    ids = list(range(first, first + len(tokens)))
+    tokens = windows[ids.start : ids.stop]  # (B, L)
     lengths, recipe = context.recipe.windows, context.recipe.negatives
     samples = context.lm.sample(
         tokens[:, : lengths.prefix],
@@ -93,10 +81,10 @@ def _window_tokens(context: RunContext) -> torch.Tensor:
 
 
 def contrastive_data(
-    context: RunContext, folder: Path, seed: int, features: StateFeatures | None
+    context: RunContext, negatives: Stage, features: StateFeatures | None
 ) -> tuple[ContrastiveData, ContrastiveData]:
     """People's and the LM's continuations for training and for validation, with these of the stored features."""
-    table = ShardStore(folder, provenance(context, seed)).table(_num_shards(context))
+    table = _store(context, negatives).table(negatives.facts["shards"])
     first, parts = 0, []
     for split in SPLITS_WITH_NEGATIVES:
         windows = context.windows[split]

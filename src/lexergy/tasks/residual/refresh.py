@@ -5,7 +5,6 @@ noise P_noise = P_LM exp(-E_old) / Z_old is log P_model - log P_noise = -(E - E_
 """
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.rows import sample_rows
-from lexergy.progress import progress_bar
 from lexergy.recipes.energies import RefreshedEnergyRecipe
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.shards import ShardStore
+from lexergy.runs.shards import ShardStore, num_shards, shard_rows
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
 
@@ -26,20 +25,21 @@ NEGATIVES_FOLDER = "negatives"
 
 
 def refresh_negatives(
-    context: RunContext, recipe: RefreshedEnergyRecipe, parts: list[ContrastiveData], folder: Path, seed: int
+    context: RunContext, recipe: RefreshedEnergyRecipe, parts: list[ContrastiveData], stage: OpenStage
 ) -> list[ContrastiveData]:
     """The same pairs with one new negative each: drawn from the joint model of the energy `of`, or from the LM."""
     joint = ResidualEBM(context.lm, context.energy(recipe.of))
     prefixes = torch.cat([part.prefixes for part in parts])  # (N, P)
     length = parts[0].continuations.shape[1]
-    store = ShardStore(folder / NEGATIVES_FOLDER, {"recipe": recipe.model_dump(mode="json"), "seed": seed})
-    num_shards = -(-len(prefixes) // PREFIXES_PER_SHARD)
-    missing = store.missing(num_shards)
-    with progress_bar("new negatives", num_shards, context.progress, completed=num_shards - len(missing)) as bar:
-        for shard in missing:
-            store.write(shard, _draw_shard(joint, recipe, prefixes, shard, length, seed))
-            bar.advance()
-    table = store.table(num_shards)
+    store = ShardStore(stage.folder / NEGATIVES_FOLDER, {"recipe": recipe.model_dump(mode="json"), "seed": stage.seed})
+    shards = num_shards(len(prefixes), PREFIXES_PER_SHARD)
+
+    def draw(shard: int) -> pa.Table:
+        ids = shard_rows(shard, len(prefixes), PREFIXES_PER_SHARD)
+        return _draw(joint, recipe, prefixes, ids, length, stage.seed)
+
+    store.fill(shards, draw, "new negatives", progress=stage.progress)
+    table = store.table(shards)
     ends = torch.tensor([len(part) for part in parts]).cumsum(0).tolist()
     return [
         _with_new_negatives(joint, recipe, part, table.slice(end - len(part), len(part)))
@@ -47,11 +47,10 @@ def refresh_negatives(
     ]
 
 
-def _draw_shard(
-    joint: ResidualEBM, recipe: RefreshedEnergyRecipe, prefixes: Tensor, shard: int, length: int, seed: int
+def _draw(
+    joint: ResidualEBM, recipe: RefreshedEnergyRecipe, prefixes: Tensor, ids: range, length: int, seed: int
 ) -> pa.Table:
     """Rows `tokens (C), log_z`, with states also `features (F)`."""
-    ids = range(shard * PREFIXES_PER_SHARD, min((shard + 1) * PREFIXES_PER_SHARD, len(prefixes)))
     rows = sample_rows(
         joint,
         prefixes[ids.start : ids.stop],

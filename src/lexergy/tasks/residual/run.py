@@ -1,6 +1,6 @@
 """A recipe, stage by stage, into a run folder."""
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from lexergy.recipes.energies import (
 )
 from lexergy.recipes.residual import RalmRecipe, Recipe
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.legacy import StageRunner, locked
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.records import RUN_FILE, RunResult, load_run
 from lexergy.runs.stages import Stage, read_json
+from lexergy.runs.workspace import Workspace, open_workspace
 from lexergy.tasks.residual.base_models import (
     build_tokenizer,
     build_windows,
@@ -48,16 +48,13 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
         (True, 6)
     """
     _check_direction(recipe)
-    folder = Path(folder)
-    progress = progress and is_main_process()
-    with locked(folder):
-        runner = StageRunner(folder, recipe.seed, announce if progress else say_nothing)
-        _Run(recipe, folder, runner, progress).all_stages()
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        _Run(recipe, workspace).all_stages()
         record = {
             "recipe": recipe.plain(),
-            "stages": {name: stage.key for name, stage in runner.stages.items()},
+            "stages": {name: stage.key for name, stage in workspace.stages.items()},
         }
-        path = folder / RUN_FILE
+        path = workspace.folder / RUN_FILE
         if not is_main_process():
             wait_until(lambda: read_json(path) == record)
         elif read_json(path) != record:
@@ -73,24 +70,14 @@ def _check_direction(recipe: Recipe) -> None:
         )
 
 
-def announce(text: str) -> None:
-    """Say on stderr which stage begins."""
-    print(f"stage {text}", file=sys.stderr, flush=True)
-
-
-def say_nothing(text: str) -> None:
-    """For callers that want no progress."""
-    return None
-
-
 class _Run:
     """Which stage reads what: the graph of a run."""
 
-    def __init__(self, recipe: Recipe, folder: Path, runner: StageRunner, progress: bool) -> None:
+    def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
         self.recipe = recipe
         self.plain = recipe.plain()
-        self.runner = runner
-        self.context = RunContext(recipe, folder, progress)
+        self.stage = workspace.stage
+        self.context = RunContext(recipe, workspace.folder)
         self.corpus = {**self.plain["corpus"], "content": fingerprint(recipe.corpus.source)}
 
     def all_stages(self) -> None:
@@ -120,39 +107,37 @@ class _Run:
     def _found_lm(self) -> Stage:
         config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
         if self.recipe.lm.finetune is None:
-            return self.runner.run("lm", config, [], lambda folder, seed: refer_to_lm(self.context, folder))
+            return self.stage("lm", config, [], partial(refer_to_lm, self.context))
         config["corpus"] = self.corpus
-        return self.runner.run(
-            "lm", config, [], lambda folder, seed: finetune_lm(self.context, folder, seed), together=True
-        )
+        return self.stage("lm", config, [], partial(finetune_lm, self.context), together=True)
 
     def _tokenizer(self) -> Stage:
         config = {"corpus": self.corpus, "vocab_size": self.plain["lm"]["train"]["vocab_size"]}
-        return self.runner.run("tokenizer", config, [], lambda folder, seed: build_tokenizer(self.context, folder))
+        return self.stage("tokenizer", config, [], partial(build_tokenizer, self.context))
 
     def _windows(self, reads_with: Stage) -> Stage:
-        return self.runner.run(
+        return self.stage(
             "windows",
             {"corpus": self.corpus, "windows": self.plain["windows"]},
             [reads_with],
-            lambda folder, seed: build_windows(self.context, folder),
+            partial(build_windows, self.context),
         )
 
     def _trained_models(self, tokenizer: Stage) -> dict[str, Stage]:
-        lm = self.runner.run(
+        lm = self.stage(
             "lm",
             {"corpus": self.corpus, "model": self.plain["lm"]["train"]},
             [tokenizer],
-            lambda folder, seed: train_lm(self.context, folder, seed),
+            partial(train_lm, self.context),
             together=True,
         )
         if self.recipe.masked_lm is None:
             return {"lm": lm}
-        masked_lm = self.runner.run(
+        masked_lm = self.stage(
             "masked_lm",
             {"corpus": self.corpus, "model": self.plain["masked_lm"]},
             [tokenizer],
-            lambda folder, seed: train_masked_lm(self.context, folder, seed),
+            partial(train_masked_lm, self.context),
             together=True,
         )
         return {"lm": lm, "masked_lm": masked_lm}
@@ -163,9 +148,7 @@ class _Run:
         features = self.context.features
         layers = None if features is None else features.layers
         config = {"windows": digests, "sampling": self.plain["negatives"], "layers": layers}
-        return self.runner.run(
-            "negatives", config, [lm], lambda folder, seed: build_negatives(self.context, folder, seed)
-        )
+        return self.stage("negatives", config, [lm], partial(build_negatives, self.context))
 
     def _trained_energies(self, negatives: Stage, base: dict[str, Stage]) -> dict[str, Stage]:
         trained: dict[str, Stage] = {}
@@ -180,19 +163,19 @@ class _Run:
         ]
 
     def _measured_sums(self, perplexity: Stage, sums: list[Stage]) -> Stage:
-        return self.runner.run(
+        return self.stage(
             "sums",
             {},
             [perplexity, *sums],
-            lambda folder, seed: measure_sums(self.context, perplexity, folder, seed),
+            partial(measure_sums, self.context, perplexity),
         )
 
     def _sum(self, name: str, negatives: Stage, parts: list[Stage]) -> Stage:
-        return self.runner.run(
+        return self.stage(
             name,
             self.plain["energies"][name],
             [negatives, *parts],
-            lambda folder, seed: fit_sum(self.context, parts, negatives, folder),
+            partial(fit_sum, self.context, parts, negatives),
         )
 
     def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
@@ -206,46 +189,46 @@ class _Run:
             inputs.append(before[recipe.origin])
         elif isinstance(recipe, RefreshedEnergyRecipe):
             inputs.append(before[recipe.of])
-        return self.runner.run(
+        return self.stage(
             name,
             config,
             inputs,
-            lambda folder, seed: train_energy(self.context, name, negatives, folder, seed),
+            partial(train_energy, self.context, name, negatives),
             together=True,
         )
 
     def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:
         config = {**self.plain["perplexity"], "test": windows.facts["digests"]["test"]}
-        return self.runner.run(
+        return self.stage(
             "perplexity",
             config,
             [lm, *energies],
-            lambda folder, seed: measure_perplexity(self.context, folder, seed),
+            partial(measure_perplexity, self.context),
         )
 
     def _baseline(self, name: str, tokenizer: Stage, lm: Stage) -> Stage:
         is_product = isinstance(self.recipe.baselines[name], RalmRecipe)
-        return self.runner.run(
+        return self.stage(
             name,
             {"corpus": self.corpus, "model": self.plain["baselines"][name]},
             [lm if is_product else tokenizer],
-            lambda folder, seed: train_baseline(self.context, name, folder, seed),
+            partial(train_baseline, self.context, name),
             together=True,
         )
 
     def _baselines(self, windows: Stage, lm: Stage, baselines: list[Stage]) -> Stage:
         config = {"windows": self.plain["perplexity"]["windows"], "test": windows.facts["digests"]["test"]}
-        return self.runner.run(
+        return self.stage(
             "baselines",
             config,
             [lm, *baselines],
-            lambda folder, seed: measure_baselines(self.context, folder, seed),
+            partial(measure_baselines, self.context),
         )
 
     def _samples(self, lm: Stage, energies: list[Stage]) -> Stage:
-        return self.runner.run(
+        return self.stage(
             "samples",
             self.plain["generation"],
             [lm, *energies],
-            lambda folder, seed: generate_samples(self.context, folder, seed),
+            partial(generate_samples, self.context),
         )

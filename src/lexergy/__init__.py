@@ -20,8 +20,8 @@ _HOMES = {
     "LinearEnergy": "lexergy.models.energies",
     "MaskedLM": "lexergy.models.masked.lm",
     "PretrainingRecipe": "lexergy.recipes.cloze",
-    "Recipe": "lexergy.recipes.residual",
     "ResidualEBM": "lexergy.models.joint.model",
+    "ResidualRecipe": "lexergy.recipes.residual",
     "RightToLeftLM": "lexergy.models.causal.right_to_left",
     "StatesEnergy": "lexergy.models.energies",
     "SumEnergy": "lexergy.models.energies",
@@ -29,7 +29,7 @@ _HOMES = {
     "TransformerEnergy": "lexergy.models.energies",
     "TwoTowerModel": "lexergy.models.cloze.generators",
     "as_energy": "lexergy.models.energies",
-    "load_recipe": "lexergy.recipes.residual",
+    "load_recipe": "lexergy.recipes.loader",
     "load_run": "lexergy.runs.records",
     "load_scorer": "lexergy.models.scoring.scorers",
     "pretrain": "lexergy.tasks.cloze.pretraining",
@@ -48,8 +48,8 @@ __all__ = [
     "LinearEnergy",
     "MaskedLM",
     "PretrainingRecipe",
-    "Recipe",
     "ResidualEBM",
+    "ResidualRecipe",
     "RightToLeftLM",
     "StatesEnergy",
     "SumEnergy",
@@ -87,7 +87,8 @@ if TYPE_CHECKING:
     from lexergy.models.masked.lm import MaskedLM
     from lexergy.models.scoring.scorers import load_scorer
     from lexergy.recipes.cloze import PretrainingRecipe
-    from lexergy.recipes.residual import Recipe, load_recipe
+    from lexergy.recipes.loader import load_recipe
+    from lexergy.recipes.residual import ResidualRecipe
     from lexergy.runs.records import load_run
     from lexergy.tasks.cloze.pretraining import pretrain
     from lexergy.tasks.residual.run import run

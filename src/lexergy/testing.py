@@ -32,7 +32,7 @@ from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.models.masked.lm import MaskedLM
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 
 _ROWS = 4096  # sequences enumerated at once
 
@@ -266,11 +266,11 @@ def write_tiny_corpus(folder: str | Path, *, documents: int = 12, sentences: int
     return folder
 
 
-def tiny_recipe(corpus: str | Path) -> Recipe:
+def tiny_recipe(corpus: str | Path) -> ResidualRecipe:
     """A recipe that trains an LM and a head on its states, on the texts of `write_tiny_corpus`, within seconds."""
     training = {"learning_rate": 0.01, "max_steps": 5, "batch_size": 8, "evaluate_every": 5}
     lm = {"vocab_size": 300, "hidden_size": 16, "num_layers": 1, "num_heads": 2, "max_length": 16}
-    return Recipe.model_validate(
+    return ResidualRecipe.model_validate(
         {
             "name": "tiny",
             "corpus": {"source": str(corpus), "validation": 0.2, "test": 0.2},

@@ -7,7 +7,7 @@ from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
 from lexergy.recipes.presets import BILSTMS, GENERATORS, PAPER_VOCABULARY
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.tasks.residual.energies import make_token_energy
 from lexergy.tasks.residual.parameters import count_parameters
@@ -65,7 +65,7 @@ def test_the_widths_of_the_text_do_not_give_the_big_bilstm():
 
 
 def test_the_other_energies_have_the_sizes_of_table_10():
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         {
             "name": "paper",
             "corpus": {"source": "texts"},

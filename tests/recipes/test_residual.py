@@ -1,24 +1,13 @@
-"""Recipes: what is read, and that a mistake is told in a line or two that names file, key and remedy."""
-
-from pathlib import Path
+"""Recipes of runs: what is read, and that a mistake is told in a line or two that names file, key and remedy."""
 
 import pytest
 import yaml
 
 from lexergy.errors import LexergyError
 from lexergy.files import hash_of
-from lexergy.recipes.cloze import load_pretrain_recipe
-from lexergy.recipes.loader import packaged_recipes, read_yaml
-from lexergy.recipes.masked import load_objectives_recipe, load_translation_recipe
-from lexergy.recipes.real_or_fake import load_laboratory_recipe
-from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.residual import ResidualRecipe
 
-OTHER_KINDS = {
-    "models": load_pretrain_recipe,
-    "corpora": load_laboratory_recipe,
-    "cmudict": load_objectives_recipe,
-    "pairs": load_translation_recipe,
-}  # by a key that only these have
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
 SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
 TRANSFORMER = SHAPE | {"max_length": 32, "training": TRAINING}
@@ -39,34 +28,23 @@ def mistake(tmp_path, **changes) -> str:
     path = tmp_path / "bad.yaml"
     path.write_text(yaml.safe_dump(recipe(**changes)))
     with pytest.raises(LexergyError) as raised:
-        load_recipe(path)
+        load_recipe(path, ResidualRecipe)
     message = str(raised.value)
     assert message.startswith(f"{path}: ")
     assert message.count("\n") <= 1
     return message.removeprefix(f"{path}: ")
 
 
-@pytest.mark.parametrize("path", packaged_recipes())
-def test_the_recipes_that_come_along_are_valid(path):
-    content = read_yaml(packaged_recipes()[path])
-    load = next((load for key, load in OTHER_KINDS.items() if key in content), load_recipe)
-    assert load(path).name == Path(path).stem
-
-
-def test_the_recipes_that_the_pages_name_are_there():
-    assert {"quickstart", "from-scratch", "smollm2-bit", "smollm2-sotu"} <= packaged_recipes().keys()
-
-
 def test_plain_data_reads_back_as_the_same_recipe():
-    loaded = load_recipe("from-scratch")
-    assert Recipe.model_validate(loaded.plain()) == loaded
+    loaded = load_recipe("from-scratch", ResidualRecipe)
+    assert ResidualRecipe.model_validate(loaded.plain()) == loaded
     assert loaded.plain()["energies"]["bit"]["from"] == "masked_lm"
 
 
 def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(recipe(energies={"e": {"kind": "bit", "training": TRAINING}})))
-    loaded = load_recipe(path)
+    loaded = load_recipe(path, ResidualRecipe)
     assert (loaded.negatives.top_k, loaded.negatives.top_p, loaded.negatives.temperature) == (None, None, 1.0)
     assert loaded.energies["e"].origin == "lm"
     assert loaded.generation is None
@@ -233,7 +211,7 @@ def test_a_baseline_cannot_take_another_folder(tmp_path, name):
 )
 def test_keys_added_to_recipes_later_leave_finished_runs_finished(name, digest):
     """The keys of stages hash what `plain` writes; these hashes are of before `baselines` and `split_seed`."""
-    recipe = load_recipe(name)
+    recipe = load_recipe(name, ResidualRecipe)
     assert hash_of(recipe.plain()) == digest
 
 
@@ -243,11 +221,11 @@ def test_a_key_added_later_is_written_where_it_is_used():
         baselines={"b": {"kind": "balm", **TRANSFORMER, "architecture": "opt", "embedding_size": 8}},
         energies={"e": {"kind": "bit", "objective": {"mining": "hardest"}, "training": TRAINING}},
     )
-    plain = Recipe.model_validate(used).plain()
+    plain = ResidualRecipe.model_validate(used).plain()
     assert plain["corpus"]["split_seed"] == 0
     assert (plain["baselines"]["b"]["architecture"], plain["baselines"]["b"]["embedding_size"]) == ("opt", 8)
     assert plain["energies"]["e"]["objective"]["mining"] == "hardest"
-    assert Recipe.model_validate(plain) == Recipe.model_validate(used)
+    assert ResidualRecipe.model_validate(plain) == ResidualRecipe.model_validate(used)
 
 
 def test_state_energies_read_layers_that_there_are(tmp_path):
@@ -264,37 +242,8 @@ def test_state_energies_cannot_read_projected_states(tmp_path):
     states = recipe()["energies"]["energy"] | {"layers": [1]}
     assert "expected 0 (embeddings) to 0" in mistake(tmp_path, lm=lm, energies={"a": states})
     conv = {key: value for key, value in lm["train"].items() if key != "num_heads"} | {"architecture": "gated_conv"}
-    Recipe.model_validate(recipe(lm={"train": conv}, energies={"a": states}))  # projects behind its last states
+    ResidualRecipe.model_validate(recipe(lm={"train": conv}, energies={"a": states}))  # projects behind its last states
 
 
 def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):
     assert "no mask token" in mistake(tmp_path, masked_lm=TRANSFORMER)
-
-
-def test_a_file_that_is_no_recipe(tmp_path):
-    with pytest.raises(LexergyError, match=r"no recipe `nowhere.yaml`.*quickstart"):
-        load_recipe("nowhere.yaml")
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("name: [1\ncorpus: 2")
-    with pytest.raises(LexergyError, match="not valid YAML in line 2"):
-        load_recipe(broken)
-    broken.write_text("- a\n- b")
-    with pytest.raises(LexergyError, match="holds a list"):
-        load_recipe(broken)
-    broken.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LexergyError, match="not UTF-8"):
-        load_recipe(broken)
-
-
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("real-or-fake-cpu", "detect-table-2"),
-        ("electric-cpu", "pretrain"),
-        ("masked-objectives-cpu", "table-6.1"),
-        ("translation-cpu", "table-6.6"),
-    ],
-)
-def test_a_recipe_of_another_command_is_told_as_such(name, command):
-    with pytest.raises(LexergyError, match=f"another command: `lexergy .*{command}"):
-        load_recipe(name)

@@ -10,7 +10,8 @@ import pytest
 
 from lexergy.core.estimation.findings import Verdict
 from lexergy.errors import LexergyError
-from lexergy.recipes.residual import load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.study_page import command_line, number, write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.study import Measurement, load_study, reproduce
@@ -31,9 +32,9 @@ def test_every_study_is_in_the_catalogue():
         assert set(study.sizes) == {"cpu", "paper"}
         for size in study.sizes.values():
             if study.examine is None:
-                assert size.energy in load_recipe(size.recipe).energies
+                assert size.energy in load_recipe(size.recipe, ResidualRecipe).energies
             else:
-                assert study.workshop.load(size.recipe).name == Path(size.recipe).name
+                assert load_recipe(size.recipe, study.workshop.recipe).name == Path(size.recipe).name
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if load_study(name).examine is None])

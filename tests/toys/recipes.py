@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 
 TRAINING = {"learning_rate": 0.01, "max_steps": 12, "batch_size": 8, "evaluate_every": 4, "checkpoint_every": 3}
 SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
@@ -38,8 +38,8 @@ def residual_recipe(corpus: Path, **changes) -> dict:
 
 
 @pytest.fixture(scope="session")
-def tiny_recipe(tiny_corpus) -> Recipe:
-    return Recipe.model_validate(residual_recipe(tiny_corpus))
+def tiny_recipe(tiny_corpus) -> ResidualRecipe:
+    return ResidualRecipe.model_validate(residual_recipe(tiny_corpus))
 
 
 @pytest.fixture(scope="session")

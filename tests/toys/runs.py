@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report import plots
 from lexergy.report.page import render_page
 from lexergy.runs.records import (
@@ -90,7 +90,7 @@ def make_run(folder, energies=("energy",), sample_text=" strong, and getting str
     spec = RECIPE["energies"]["energy"]
     return RunResult(
         folder=folder,
-        recipe=Recipe.model_validate(RECIPE | {"energies": dict.fromkeys(energies, spec)}),
+        recipe=ResidualRecipe.model_validate(RECIPE | {"energies": dict.fromkeys(energies, spec)}),
         energies=results,
         generations=generations,
         histories={},

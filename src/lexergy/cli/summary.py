@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_passage, print_table, to_plain
 
 if TYPE_CHECKING:
-    from lexergy.recipes.residual import Recipe
+    from lexergy.recipes.residual import ResidualRecipe
     from lexergy.runs.records import RunResult
 
 PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - pessimistic)"
 
 
-def run_and_show(recipe: "Recipe", folder: Path, *, as_json: bool) -> None:
+def run_and_show(recipe: "ResidualRecipe", folder: Path, *, as_json: bool) -> None:
     """Bring the run up to date, write its report and show what came out."""
     from lexergy.report.page import write_report
     from lexergy.runs.processes import is_main_process

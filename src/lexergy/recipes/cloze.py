@@ -1,12 +1,10 @@
 """A recipe of pre-training: text, tokenizer, and the cloze models to train on them, side by side."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.loader import load_as
-from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section
 from lexergy.recipes.shapes import ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
@@ -102,7 +100,7 @@ class ClozeModelRecipe(ShapeRecipe):
         return self.noise_size or (1 / 3 if self.kind == "electra" else 1 / 4)
 
 
-class PretrainingRecipe(Section):
+class PretrainingRecipe(Recipe):
     """A whole pre-training; blocks have `block_length` tokens and one of context at each end.
 
     Examples:
@@ -122,8 +120,6 @@ class PretrainingRecipe(Section):
         ('two-tower', 0)
     """
 
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
     corpus: PretrainCorpusRecipe
     tokenizer: PretrainTokenizerRecipe
     block_length: Annotated[int, Field(ge=2)]
@@ -151,8 +147,3 @@ class PretrainingRecipe(Section):
                     f"and none of {', '.join(RESERVED_NAMES)}"
                 )
         return self
-
-
-def load_pretrain_recipe(path_or_name: str | Path) -> PretrainingRecipe:
-    """Read a recipe of pre-training from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(PretrainingRecipe, path_or_name)

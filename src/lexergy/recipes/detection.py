@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.section import Fraction, PositiveInt, Section, Seed
 
 
 class DetectorRecipe(Section):
@@ -21,4 +21,4 @@ class DetectorRecipe(Section):
     block_tokens: PositiveInt = 256
     validation: Fraction = 0.1
     test: Fraction = 0.2
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0

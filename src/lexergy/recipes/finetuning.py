@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lexergy.recipes.section import PositiveInt, Section
-from lexergy.recipes.training import PositiveFloat
+from lexergy.recipes.section import PositiveFloat, PositiveInt, Section, Seed
 
 Task = Literal["classification", "regression", "span"]
 Pooling = Literal["mean", "first"]
@@ -29,4 +28,4 @@ class FinetuningRecipe(Section):
     max_answer_tokens: PositiveInt = 30
     pooling: Pooling = "mean"
     num_seeds: PositiveInt = 5
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0

@@ -10,17 +10,23 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lexergy.errors import LexergyError
+from lexergy.recipes.cloze import PretrainingRecipe
+from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
+from lexergy.recipes.real_or_fake import LaboratoryRecipe
+from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.section import Recipe, Section
 
-AnyModel = typing.TypeVar("AnyModel", bound=BaseModel)
+AnySection = typing.TypeVar("AnySection", bound=Section)
+AnyRecipe = typing.TypeVar("AnyRecipe", bound=Recipe)
 
-# A key that only the recipes of one command have.
-_COMMANDS = {
-    "lm": "lexergy run RECIPE",
-    "models": "lexergy pretrain RECIPE",
-    "generators": "lexergy reproduce detect-table-2 --recipe RECIPE",
-    "synthetic": "lexergy reproduce table-6.1 --recipe RECIPE",
-    "pairs": "lexergy reproduce table-6.6 --recipe RECIPE",
+COMMANDS: dict[type[Recipe], str] = {
+    ResidualRecipe: "lexergy run RECIPE",
+    PretrainingRecipe: "lexergy pretrain RECIPE",
+    LaboratoryRecipe: "lexergy reproduce detect-table-2 --recipe RECIPE",
+    MaskedObjectivesRecipe: "lexergy reproduce table-6.1 --recipe RECIPE",
+    TranslationRecipe: "lexergy reproduce table-6.6 --recipe RECIPE",
 }
+"""Which command takes each kind of recipe."""
 
 
 def packaged_recipes() -> dict[str, Path]:
@@ -29,20 +35,38 @@ def packaged_recipes() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
 
 
-def load_as(kind: type[AnyModel], path_or_name: str | Path) -> AnyModel:
-    """A recipe of some kind from a YAML file, or by name from those packaged with Lexergy."""
+def load_recipe(path_or_name: str | Path, kind: type[AnyRecipe]) -> AnyRecipe:
+    """A recipe of some kind from a YAML file, or by name from those packaged with Lexergy (`quickstart`).
+
+    Examples:
+        >>> from lexergy import ResidualRecipe, load_recipe
+        >>> recipe = load_recipe("quickstart", ResidualRecipe)
+        >>> recipe.lm.source, recipe.windows.prefix, recipe.windows.continuation
+        ('smollm2-135m', 64, 32)
+        >>> list(load_recipe("from-scratch", ResidualRecipe).energies)
+        ['unit', 'bit']
+    """
     path = packaged_recipes().get(str(path_or_name), Path(path_or_name))
     content = read_yaml(path)
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        for key, command in _COMMANDS.items():
-            if key in content and key not in _fields(kind):
-                raise LexergyError(f"{path}: `{key}` makes it a recipe of another command: `{command}`.") from None
+        meant = max(COMMANDS, key=lambda known: (len(content.keys() & _fields(known)), known is kind))
+        if meant is not kind:
+            key = next(key for key in content if key in _fields(meant) and key not in _fields(kind))
+            raise LexergyError(f"{path}: `{key}` makes it a recipe of another command: `{COMMANDS[meant]}`.") from None
         raise LexergyError(f"{path}: {describe_mistake(error, kind)}") from None
 
 
-def read_yaml(path: Path) -> dict:
+def checked(kind: type[AnySection], **keys: typing.Any) -> AnySection:
+    """A section from the options of a command; a mistake is told as in a file."""
+    try:
+        return kind.model_validate(keys)
+    except ValidationError as error:
+        raise LexergyError(describe_mistake(error, kind)) from None
+
+
+def read_yaml(path: Path) -> dict[str, typing.Any]:
     """The mapping that a YAML file holds."""
     if not path.is_file():
         names = ", ".join(packaged_recipes())
@@ -117,7 +141,7 @@ def _fields(section: type[BaseModel]) -> dict[int | str, typing.Any]:
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
-def _tags(section: type[BaseModel]) -> tuple:
+def _tags(section: type[BaseModel]) -> tuple[typing.Any, ...]:
     kind = section.model_fields.get("kind")
     return typing.get_args(kind.annotation) if kind else ()
 

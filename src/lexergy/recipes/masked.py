@@ -1,12 +1,10 @@
 """Recipes of masked models: objectives on data whose search space can be summed, and a translator to sample from."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from lexergy.recipes.loader import load_as
-from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section
 from lexergy.recipes.shapes import ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
@@ -18,11 +16,9 @@ class FieldRecipe(Section):
     training: TrainingRecipe
 
 
-class MaskedObjectivesRecipe(Section):
+class MaskedObjectivesRecipe(Recipe):
     """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary."""
 
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
     cmudict: str
     synthetic: FieldRecipe
     phonemes: FieldRecipe
@@ -47,20 +43,8 @@ class TranslatorRecipe(ShapeRecipe):
     training: TrainingRecipe
 
 
-class TranslationRecipe(Section):
+class TranslationRecipe(Recipe):
     """Everything that decides the model."""
 
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
     pairs: PairsRecipe
     model: TranslatorRecipe
-
-
-def load_objectives_recipe(path_or_name: str | Path) -> MaskedObjectivesRecipe:
-    """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(MaskedObjectivesRecipe, path_or_name)
-
-
-def load_translation_recipe(path_or_name: str | Path) -> TranslationRecipe:
-    """Read such a recipe from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(TranslationRecipe, path_or_name)

@@ -1,7 +1,6 @@
 """The recipe of a laboratory: corpora, generators and energies by name, from which studies ask for what they need."""
 
-from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -11,16 +10,15 @@ from lexergy.recipes.energies import (
     LinearEnergyRecipe,
     TransformerEnergyRecipe,
 )
-from lexergy.recipes.loader import load_as
 from lexergy.recipes.residual import (
     CorpusRecipe,
     LMRecipe,
     NegativesRecipe,
-    Recipe,
+    ResidualRecipe,
     TrainedLMRecipe,
     WindowsRecipe,
 )
-from lexergy.recipes.section import PositiveInt, Section
+from lexergy.recipes.section import PositiveInt, Recipe, Section
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe
 
@@ -87,14 +85,12 @@ class FoundGeneratorRecipe(Section):
     windows: PositiveInt | None = None
 
 
-class LaboratoryRecipe(Section):
+class LaboratoryRecipe(Recipe):
     """Everything that may be asked for; nothing is made before it is.
 
     Energies `from: lm` start from the generator `start_from`, trained on the (first) corpus that they are trained on.
     """
 
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
     corpora: dict[str, LaboratoryCorpusRecipe] = Field(min_length=1)
     tokenizer: SharedTokenizerRecipe
     windows: TextWindowsRecipe
@@ -137,10 +133,10 @@ class LaboratoryRecipe(Section):
                 )
         return self
 
-    def run_recipe(self, corpus: str, generator: GeneratorRecipe, direction: Direction) -> Recipe:
+    def run_recipe(self, corpus: str, generator: GeneratorRecipe, direction: Direction) -> ResidualRecipe:
         """The recipe of an ordinary run on one corpus with one generator: what its stages read."""
         longest, source = max(self.windows.contexts), self.corpora[corpus]
-        return Recipe(
+        return ResidualRecipe(
             name=self.name,
             seed=self.seed,
             corpus=CorpusRecipe(**source.model_dump(exclude={"stride"})),
@@ -159,12 +155,3 @@ class LaboratoryRecipe(Section):
             energies=dict(self.energies),
             baselines={},
         )
-
-    def plain(self) -> dict[str, Any]:
-        """The recipe as JSON-able data, defaults filled in."""
-        return self.model_dump(mode="json", by_alias=True)
-
-
-def load_laboratory_recipe(path_or_name: str | Path) -> LaboratoryRecipe:
-    """Read a laboratory's recipe from a YAML file, or by name from those packaged with Lexergy."""
-    return load_as(LaboratoryRecipe, path_or_name)

@@ -1,13 +1,11 @@
 """A recipe: everything that decides the result of a run, written down in one YAML file."""
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
-from lexergy.recipes.loader import load_as
-from lexergy.recipes.section import Fraction, PositiveInt, Section
+from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
@@ -41,7 +39,7 @@ class CorpusRecipe(Section):
     text_field: str = "text"
     validation: Fraction = 0.1
     test: Fraction = 0.1
-    split_seed: Annotated[int, Field(ge=0)] | None = None
+    split_seed: Seed | None = None
 
 
 class WindowsRecipe(Section):
@@ -185,12 +183,12 @@ class GenerationRecipe(Section):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
-class Recipe(Section):
+class ResidualRecipe(Recipe):
     """A whole run.
 
     Examples:
-        >>> from lexergy import Recipe
-        >>> recipe = Recipe.model_validate(
+        >>> from lexergy import ResidualRecipe
+        >>> recipe = ResidualRecipe.model_validate(
         ...     {
         ...         "name": "mine",
         ...         "corpus": {"source": "essays/"},
@@ -212,8 +210,6 @@ class Recipe(Section):
 
     added_later = frozenset({"baselines"})
 
-    name: str
-    seed: Annotated[int, Field(ge=0)] = 0
     corpus: CorpusRecipe
     windows: WindowsRecipe
     lm: LMRecipe
@@ -225,7 +221,7 @@ class Recipe(Section):
     generation: GenerationRecipe | None = None
 
     @model_validator(mode="after")
-    def _parts_fit(self) -> "Recipe":
+    def _parts_fit(self) -> "ResidualRecipe":
         _check_names(self)
         _check_masked_lm(self)
         _check_lengths(self)
@@ -249,12 +245,8 @@ class Recipe(Section):
         """The names of those that are not."""
         return [name for name in self.energies if name not in self.sums]
 
-    def plain(self) -> dict:
-        """The recipe as JSON-able data, defaults filled in, that `Recipe.model_validate` reads back."""
-        return self.model_dump(mode="json", by_alias=True)
 
-
-def _check_names(recipe: Recipe) -> None:
+def _check_names(recipe: ResidualRecipe) -> None:
     """Names of energies and baselines are folders of the run."""
     for kind, names in (("energy", recipe.energies), ("baseline", recipe.baselines)):
         for name in names:
@@ -270,7 +262,7 @@ def _check_names(recipe: Recipe) -> None:
         )
 
 
-def _check_masked_lm(recipe: Recipe) -> None:
+def _check_masked_lm(recipe: ResidualRecipe) -> None:
     if recipe.masked_lm is not None and recipe.lm.train is None:
         raise ValueError(
             f"`masked_lm` is trained here but `lm` is {recipe.lm.source}, whose tokenizer has no mask token; "
@@ -281,7 +273,7 @@ def _check_masked_lm(recipe: Recipe) -> None:
             raise ValueError(f"the energy `{name}` is made from masked_lm; expected a section `masked_lm`")
 
 
-def _check_layers(recipe: Recipe) -> None:
+def _check_layers(recipe: ResidualRecipe) -> None:
     states = [energy for energy in recipe.energies.values() if energy.kind == "states"]
     highest = max((layer for energy in states for layer in energy.layers), default=0)
     trained = recipe.lm.train
@@ -297,7 +289,7 @@ def _check_layers(recipe: Recipe) -> None:
         )
 
 
-def _check_refreshed(recipe: Recipe) -> None:
+def _check_refreshed(recipe: ResidualRecipe) -> None:
     before: list[str] = []
     for name, energy in recipe.energies.items():
         if energy.kind == "refreshed" and energy.of not in before:
@@ -309,7 +301,7 @@ def _check_refreshed(recipe: Recipe) -> None:
             before.append(name)
 
 
-def _check_sums(recipe: Recipe) -> None:
+def _check_sums(recipe: ResidualRecipe) -> None:
     trained = [name for name, energy in recipe.energies.items() if energy.kind != "sum"]
     for name, energy in recipe.energies.items():
         if energy.kind != "sum":
@@ -322,7 +314,7 @@ def _check_sums(recipe: Recipe) -> None:
             )
 
 
-def _check_lengths(recipe: Recipe) -> None:
+def _check_lengths(recipe: ResidualRecipe) -> None:
     length = recipe.windows.prefix + recipe.windows.continuation
     limits = {f"baselines.{name}.max_length": baseline.max_length for name, baseline in recipe.baselines.items()}
     if recipe.lm.train is not None:
@@ -339,17 +331,3 @@ def _check_lengths(recipe: Recipe) -> None:
             raise ValueError(
                 f"`{key}` is {limit}; expected at least {length}, the prefix and the continuation of a window"
             )
-
-
-def load_recipe(path_or_name: str | Path) -> Recipe:
-    """Read a recipe from a YAML file, or by name from those packaged with Lexergy (`quickstart`).
-
-    Examples:
-        >>> from lexergy import load_recipe
-        >>> recipe = load_recipe("quickstart")
-        >>> recipe.lm.source, recipe.windows.prefix, recipe.windows.continuation
-        ('smollm2-135m', 64, 32)
-        >>> list(load_recipe("from-scratch").energies)
-        ['unit', 'bit']
-    """
-    return load_as(Recipe, path_or_name)

@@ -5,6 +5,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -23,3 +25,14 @@ class Section(BaseModel):
         fields = type(self).model_fields
         unchanged = {key for key in self.added_later if getattr(self, key) == fields[key].default}
         return {key: value for key, value in write(self).items() if key not in unchanged}
+
+
+class Recipe(Section):
+    """A whole file: everything that decides a result, under a name."""
+
+    name: str
+    seed: Seed = 0
+
+    def plain(self) -> dict[str, Any]:
+        """The recipe as JSON-able data, defaults filled in, that `model_validate` reads back."""
+        return self.model_dump(mode="json", by_alias=True)

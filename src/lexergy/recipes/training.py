@@ -2,15 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from lexergy.recipes.section import PositiveFloat, PositiveInt, Section, Seed
+
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class TrainingRecipe(BaseModel):
-    """Settings of one training; unknown keys are mistakes, and an error names its key.
+class TrainingRecipe(Section):
+    """Settings of one training.
 
     A step reads `batch_size * gradient_accumulation` examples, whatever the number of processes. The
     rate climbs linearly over `warmup_steps`, then falls to zero at `max_steps` (cosine, linear) or stays
@@ -18,8 +18,6 @@ class TrainingRecipe(BaseModel):
     (null: never). `weight_decay` is AdamW's and spares vectors (biases, norms); 0 is plain Adam.
     `max_grad_norm` null: no clipping. The defaults of Adam are Kingma & Ba's.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     learning_rate: PositiveFloat
     max_steps: PositiveInt
@@ -35,7 +33,7 @@ class TrainingRecipe(BaseModel):
     evaluate_every: PositiveInt = 100
     patience: PositiveInt | None = None
     checkpoint_every: PositiveInt = 100
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "TrainingRecipe":

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage
 
@@ -113,7 +113,7 @@ class RunResult:
     """A finished run."""
 
     folder: Path
-    recipe: Recipe
+    recipe: ResidualRecipe
     energies: dict[str, EnergyResult]
     generations: tuple[GenerationResult, ...]
     histories: dict[str, tuple[dict[str, Any], ...]]  # of the LM and masked LM, where trained here
@@ -175,7 +175,7 @@ def load_run(folder: str | Path) -> RunResult:
     )
 
 
-def _read_run_file(folder: Path) -> tuple[dict[str, Stage], Recipe]:
+def _read_run_file(folder: Path) -> tuple[dict[str, Stage], ResidualRecipe]:
     if not (folder / RUN_FILE).exists():
         begun = any(folder.glob(f"*/{MANIFEST}"))
         raise LexergyError(
@@ -192,7 +192,7 @@ def _read_run_file(folder: Path) -> tuple[dict[str, Stage], Recipe]:
                 f"the run {folder} is not finished: its stage {name} is newer than its last result; "
                 "start the same run again to go on."
             )
-    return stages, Recipe.model_validate(content["recipe"])
+    return stages, ResidualRecipe.model_validate(content["recipe"])
 
 
 def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
@@ -201,7 +201,7 @@ def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
     return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
 
 
-def _read_energy(folder: Path, name: str, recipe: Recipe) -> EnergyResult:
+def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResult:
     is_sum = name in recipe.sums
     measured = folder / ("sums" if is_sum else "perplexity")
     columns = [human_column(name), weights_column(name)]
@@ -216,7 +216,7 @@ def _read_energy(folder: Path, name: str, recipe: Recipe) -> EnergyResult:
     )
 
 
-def _read_baselines(folder: Path, recipe: Recipe) -> dict[str, BaselineResult]:
+def _read_baselines(folder: Path, recipe: ResidualRecipe) -> dict[str, BaselineResult]:
     records = _read_json(folder / ESTIMATES_FILE) if recipe.baselines else {}
     return {
         name: BaselineResult(name=name, kind=baseline.kind, **records[name])
@@ -229,7 +229,7 @@ def _perplexity(record: dict[str, Any]) -> PerplexityResult:
     return PerplexityResult(**{**record, "curve": curve})
 
 
-def _read_generations(folder: Path, recipe: Recipe) -> tuple[GenerationResult, ...]:
+def _read_generations(folder: Path, recipe: ResidualRecipe) -> tuple[GenerationResult, ...]:
     prompts = () if recipe.generation is None else recipe.generation.prompts
     files = [generation_file(number, name) for number in range(len(prompts)) for name in recipe.energies]
     return tuple(_generation(_read_json(folder / file)) for file in files)

@@ -19,8 +19,10 @@ from lexergy.core.estimation.findings import Finding
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.recipes.real_or_fake import load_laboratory_recipe
-from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.real_or_fake import LaboratoryRecipe
+from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.section import Recipe
 from lexergy.report.picture import Panel
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import RunResult
@@ -110,12 +112,12 @@ class Workshop(NamedTuple):
     was done.
     """
 
-    load: Callable[[str | Path], Any]  # a recipe with a name and a seed, from a file or by name
+    recipe: type[Recipe]
     open: Callable[..., AbstractContextManager[Any]]  # recipe, folder, progress=
     drawn: str  # what an interval of a single seed is a bootstrap over
 
 
-LABORATORY = Workshop(load_laboratory_recipe, open_laboratory, "held-out documents")
+LABORATORY = Workshop(LaboratoryRecipe, open_laboratory, "held-out documents")
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,7 @@ def reproduce(
             raise LexergyError(f"`energy` is {energy}; the study {study.name} compares several; leave it out.")
         name, gathered = _from_workshop(study, study.examine, chosen, source, seeds, Path(runs), progress)
     else:
-        loaded = load_recipe(source)
+        loaded = load_recipe(source, ResidualRecipe)
         energy = _energy(loaded, chosen.energy if energy is None else energy)
         name, gathered = loaded.name, _from_runs(study, chosen, loaded, energy, seeds, Path(runs), progress)
     return StudyResult(
@@ -205,7 +207,7 @@ def reproduce(
 
 
 def _from_runs(
-    study: Study, chosen: Size, recipe: Recipe, energy: str, seeds: Sequence[int], runs: Path, progress: bool
+    study: Study, chosen: Size, recipe: ResidualRecipe, energy: str, seeds: Sequence[int], runs: Path, progress: bool
 ) -> Gathered:
     evidence: list[Any] = []
     run_seconds = measurement_seconds = 0.0
@@ -230,7 +232,7 @@ def _from_workshop(
     runs: Path,
     progress: bool,
 ) -> tuple[str, Gathered]:
-    recipe = study.workshop.load(source)
+    recipe = load_recipe(source, study.workshop.recipe)
     evidence: list[Any] = []
     making = measuring = 0.0
     for seed in seeds:
@@ -281,7 +283,7 @@ def _size(study: Study, size: str) -> Size:
     return study.sizes[size]
 
 
-def _energy(recipe: Recipe, name: str) -> str:
+def _energy(recipe: ResidualRecipe, name: str) -> str:
     if name not in recipe.energies:
         raise LexergyError(
             f"the recipe {recipe.name} has no energy `{name}`; expected one of {', '.join(recipe.energies)}; "

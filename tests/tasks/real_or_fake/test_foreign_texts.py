@@ -8,7 +8,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.recipes.real_or_fake import load_laboratory_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.tasks.real_or_fake.foreign_texts import SLACK
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
@@ -30,7 +31,7 @@ def laboratory(tmp_path_factory):
     path.write_text(
         yaml.safe_dump(recipe | {"found_generators": {"stranger": {"source": str(stranger), "windows": 20}}})
     )
-    with open_laboratory(load_laboratory_recipe(path), folder / "toy", progress=False) as laboratory:
+    with open_laboratory(load_recipe(path, LaboratoryRecipe), folder / "toy", progress=False) as laboratory:
         yield laboratory
 
 

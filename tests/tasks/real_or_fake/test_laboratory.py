@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.real_or_fake import LaboratoryRecipe, load_laboratory_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.tasks.real_or_fake import laboratory as module
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
@@ -128,5 +129,5 @@ def test_a_mistake_in_a_recipe_is_told(tmp_path, changes, message):
     path = tmp_path / "lab.yaml"
     path.write_text(yaml.safe_dump(laboratory_recipe(tmp_path) | changes, sort_keys=False))
     with pytest.raises(LexergyError) as caught:
-        load_laboratory_recipe(path)
+        load_recipe(path, LaboratoryRecipe)
     assert message in str(caught.value)

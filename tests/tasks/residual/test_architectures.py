@@ -4,14 +4,14 @@ import math
 
 from transformers import OPTForCausalLM, RobertaForMaskedLM
 
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.run import run
 from toys.recipes import TRAINING, TRANSFORMER, residual_recipe
 
 
 def test_a_run_on_an_opt_and_a_roberta(tiny_corpus, tmp_path):
     opt = {"architecture": "opt", "embedding_size": 12, "feed_forward_size": 24}
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         residual_recipe(
             tiny_corpus,
             lm={"train": {"vocab_size": 300, **TRANSFORMER, **opt}},

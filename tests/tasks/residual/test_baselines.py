@@ -12,7 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
-from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
 from lexergy.runs.workspace import open_workspace
@@ -40,8 +41,8 @@ BASELINES = {
 SMALL = {"energies": {"states": ENERGIES["states"]}, "masked_lm": None, "generation": None}
 
 
-def small_recipe(corpus, **changes) -> Recipe:
-    return Recipe.model_validate(residual_recipe(corpus, **(SMALL | changes)))
+def small_recipe(corpus, **changes) -> ResidualRecipe:
+    return ResidualRecipe.model_validate(residual_recipe(corpus, **(SMALL | changes)))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,7 @@ def test_seeds_share_their_windows_where_the_split_has_a_seed_of_its_own(tiny_co
 
     def windows(seed, split_seed):
         changes = {"seed": seed, "corpus": content["corpus"] | {"split_seed": split_seed}}
-        recipe = Recipe.model_validate(content | changes)
+        recipe = ResidualRecipe.model_validate(content | changes)
         folder = tmp_path / f"{seed}-{split_seed}"
         with open_workspace(folder, seed, progress=False) as workspace:
             stages = run_module._Run(recipe, workspace)
@@ -185,7 +186,7 @@ def test_the_key_of_a_stage_is_what_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "build_negatives", lambda *arguments: {})
     monkeypatch.setattr(run_module, "train_energy", lambda *arguments: {})
     with open_workspace(tmp_path, 0, progress=False) as workspace:
-        stages = run_module._Run(load_recipe("quickstart"), workspace)
+        stages = run_module._Run(load_recipe("quickstart", ResidualRecipe), workspace)
         lm = stages._found_lm()
         windows = stages._windows(lm)
         negatives = stages._negatives(windows, lm)

@@ -15,7 +15,7 @@ from lexergy.models.architectures.lora import Lora, add_lora, is_adapter, merge_
 from lexergy.models.causal.llama_rows import is_plain_llama
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import read_stage
 from lexergy.tasks.residual.base_models import token_streams
 from lexergy.tasks.residual.context import RunContext
@@ -27,10 +27,10 @@ FINETUNE = {"lora": {"rank": 2, "alpha": 4}, "max_length": 16, "training": TRAIN
 UNIT = {"kind": "unit", "lora": {"rank": 1}, "training": TRAINING | {"max_steps": 4}}
 
 
-def finetune_recipe(corpus: Path, source: Path, **changes) -> Recipe:
+def finetune_recipe(corpus: Path, source: Path, **changes) -> ResidualRecipe:
     lm = {"source": str(source), "finetune": FINETUNE}
     content = residual_recipe(corpus, lm=lm, masked_lm=None, energies={"unit": UNIT}, generation=None)
-    return Recipe.model_validate(content | changes)
+    return ResidualRecipe.model_validate(content | changes)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from lexergy.models.architectures.gated_conv import GatedConvForCausalLM
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.causal.right_to_left import RightToLeftLM
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.residual.base_models import build_tokenizer, build_windows, train_lm
 from lexergy.tasks.residual.context import RunContext
@@ -22,8 +22,8 @@ CONV = {"architecture": "gated_conv", "hidden_size": 16, "num_layers": 2, "embed
 LONGER = TRAINING | {"max_steps": 100, "evaluate_every": 50, "checkpoint_every": 100}
 
 
-def recipe_of(corpus, **lm) -> Recipe:
-    return Recipe.model_validate(
+def recipe_of(corpus, **lm) -> ResidualRecipe:
+    return ResidualRecipe.model_validate(
         residual_recipe(corpus, lm={"train": CONV | {"vocab_size": 300, "training": LONGER} | lm}, masked_lm=None)
         | {"energies": {"unit": {"kind": "unit", "pairs": 20, "training": TRAINING}}, "generation": None}
     )

@@ -7,7 +7,7 @@ import pytest
 
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.energies import BiLSTMEnergy, EnergyModel, LinearEnergy
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.page import render_page
 from lexergy.tasks.residual.parameters import count_parameters
 from lexergy.tasks.residual.run import run
@@ -25,7 +25,7 @@ ENERGIES = {
 
 @pytest.fixture(scope="module")
 def trained(tiny_corpus, tmp_path_factory):
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         residual_recipe(tiny_corpus, energies=ENERGIES, generation=None, perplexity={"samples": 8, "windows": 4})
     )
     folder = tmp_path_factory.mktemp("runs") / "objectives"

@@ -5,7 +5,8 @@ import pytest
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.energies import EnergyModel
-from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.parameters import count_parameters
 from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
@@ -44,14 +45,14 @@ TABLE_4 = {  # fp16, batch size, warm-up steps, max steps, max lr, max grad norm
 }
 
 
-def recipes(corpus: str, layers: str) -> list[Recipe]:
+def recipes(corpus: str, layers: str) -> list[ResidualRecipe]:
     names = [f"paper/{corpus}-{layers}-layers"]
     if (corpus, layers) == ("cc-news", "24"):
         names.append("paper/cc-news-24-layers-bit-med")
-    return [load_recipe(name) for name in names]
+    return [load_recipe(name, ResidualRecipe) for name in names]
 
 
-def trainings(recipe: Recipe) -> dict:
+def trainings(recipe: ResidualRecipe) -> dict:
     rows = {"lm": recipe.lm.train, **recipe.baselines, **recipe.energies}
     return {name: row.training for name, row in rows.items()}
 
@@ -93,7 +94,7 @@ def test_bit_med_reads_the_lm_and_the_negatives_of_the_other_recipe():
 
 
 def test_the_balm_of_the_text_has_its_size_only_with_projected_embeddings():
-    recipe = load_recipe("paper/cc-news-12-layers")
+    recipe = load_recipe("paper/cc-news-12-layers", ResidualRecipe)
     balm = recipe.baselines["balm"]
     assert (balm.num_layers, balm.num_heads, balm.hidden_size, balm.feed_forward_size) == (12, 16, 1568, 6272)
     wide = recipe.model_copy(update={"baselines": {"balm": balm.model_copy(update={"embedding_size": None})}})
@@ -107,7 +108,7 @@ def test_what_is_counted_is_what_is_built(finished_run, tiny_recipe):
 
 
 def test_baselines_and_sums_are_counted(tiny_corpus):
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         residual_recipe(
             tiny_corpus,
             energies=ENERGIES

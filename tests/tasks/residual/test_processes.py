@@ -8,25 +8,25 @@ import sys
 
 import pytest
 
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.records import load_run
 from lexergy.tasks.residual.run import run
 from toys.recipes import TRAINING, residual_recipe
 
 LAUNCHED = """
 import json, sys
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.run import run
 
 with open(sys.argv[1]) as file:
-    result = run(Recipe.model_validate(json.load(file)), sys.argv[2])
+    result = run(ResidualRecipe.model_validate(json.load(file)), sys.argv[2])
 print(result.baselines["ralm"].perplexity, flush=True)
 """
 
 
 def test_two_processes_make_one_run(tiny_corpus, finished_run, tmp_path):
     """On top of finished stages: a training that both share, then a stage that the first builds alone."""
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         residual_recipe(tiny_corpus, baselines={"ralm": {"kind": "ralm", "training": TRAINING}})
     )
     for name in ("alone", "together"):

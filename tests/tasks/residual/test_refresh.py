@@ -8,7 +8,7 @@ import torch
 
 from lexergy.models.energies import EnergyModel
 from lexergy.recipes.energies import RefreshedEnergyRecipe
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
@@ -79,7 +79,7 @@ def test_joint_negatives_have_lower_energy_than_the_lms(tiny_recipe, finished_ru
 def test_a_run_trains_on_and_measures_all(tiny_corpus, finished_run, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(finished_run, folder)
-    recipe = Recipe.model_validate(residual_recipe(tiny_corpus, energies=ENERGIES | REFRESHED, generation=None))
+    recipe = ResidualRecipe.model_validate(residual_recipe(tiny_corpus, energies=ENERGIES | REFRESHED, generation=None))
     before = {name: read_stage(finished_run / name).key for name in ("negatives", "states", "unit")}
     run(recipe, folder, progress=False)
     assert {name: read_stage(folder / name).key for name in before} == before
@@ -99,4 +99,4 @@ def test_only_energies_named_before_can_be_trained_on(tiny_corpus, of):
         "later": ENERGIES["unit"],
     }
     with pytest.raises(ValueError, match=f"trained on from `{of}`; expected one of states named before it"):
-        Recipe.model_validate(residual_recipe(tiny_corpus, energies=energies))
+        ResidualRecipe.model_validate(residual_recipe(tiny_corpus, energies=energies))

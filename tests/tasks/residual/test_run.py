@@ -20,7 +20,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST
@@ -134,7 +134,7 @@ def test_a_changed_energy_redoes_what_depends_on_it(finished_run, tiny_corpus, t
     folder = copy_of(finished_run, tmp_path)
     before = modified(folder)
     energies = ENERGIES | {"bit": ENERGIES["bit"] | {"training": TRAINING | {"learning_rate": 0.02}}}
-    result = run(Recipe.model_validate(residual_recipe(tiny_corpus, energies=energies)), folder, progress=False)
+    result = run(ResidualRecipe.model_validate(residual_recipe(tiny_corpus, energies=energies)), folder, progress=False)
     assert redone(folder, before) == {"bit", "perplexity", "samples", "run.json"}
     old = load_run(finished_run)
     assert result.energies["bit"].perplexity.upper != old.energies["bit"].perplexity.upper
@@ -146,7 +146,7 @@ def test_more_test_windows_leave_the_energies_as_they_are(finished_run, tiny_cor
     before = modified(folder)
     windows = residual_recipe(tiny_corpus)["windows"] | {"test": 14}
     perplexity = {"samples": 40, "windows": None}
-    changed = Recipe.model_validate(residual_recipe(tiny_corpus, windows=windows, perplexity=perplexity))
+    changed = ResidualRecipe.model_validate(residual_recipe(tiny_corpus, windows=windows, perplexity=perplexity))
     result = run(changed, folder, progress=False)
     assert redone(folder, before) == {"windows", "perplexity", "run.json"}
     assert result.energies["bit"].perplexity.num_windows == 14
@@ -155,7 +155,7 @@ def test_more_test_windows_leave_the_energies_as_they_are(finished_run, tiny_cor
 def test_changed_text_is_noticed(finished_run, tiny_corpus, tmp_path):
     folder, texts = copy_of(finished_run, tmp_path), Path(shutil.copytree(tiny_corpus, tmp_path / "texts"))
     small = {"energies": {"states": ENERGIES["states"]}, "masked_lm": None, "generation": None}
-    recipe = Recipe.model_validate(residual_recipe(texts, **small))
+    recipe = ResidualRecipe.model_validate(residual_recipe(texts, **small))
     run(recipe, folder, progress=False)
     before = modified(folder)
     run(recipe, folder, progress=False)
@@ -171,10 +171,10 @@ KILLED = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 import arviz_stats.base, pandas, pyarrow.dataset  # once, and not in every child
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.run import run
 
-recipe = Recipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
+recipe = ResidualRecipe.model_validate(json.loads(Path(sys.argv[1]).read_text()))
 chance = random.Random(0)
 replace = os.replace
 
@@ -244,7 +244,7 @@ def test_a_finished_lm_and_an_encoder_with_its_own_tokenizer(finished_run, tiny_
     tokenizer.save_pretrained(encoder)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **sizes)).save_pretrained(encoder)
-    recipe = Recipe.model_validate(
+    recipe = ResidualRecipe.model_validate(
         residual_recipe(
             tiny_corpus,
             lm={"source": str(finished_run / "lm"), "forbid_special_tokens": True},
@@ -272,7 +272,7 @@ def test_a_corpus_shorter_than_a_window_is_told_before_anything_is_trained(tmp_p
         energies={"states": ENERGIES["states"]},
     )
     with pytest.raises(LexergyError, match=r"train documents of .*: The longest of \d+ documents has \d+ tokens"):
-        run(Recipe.model_validate(short), tmp_path / "run", progress=False)
+        run(ResidualRecipe.model_validate(short), tmp_path / "run", progress=False)
     assert not (tmp_path / "run" / "lm").exists()
     with pytest.raises(LexergyError, match="not finished"):
         load_run(tmp_path / "run")

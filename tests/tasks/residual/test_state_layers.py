@@ -16,7 +16,8 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures, union
 from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.recipes.residual import Recipe, load_recipe
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.page import KINDS
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run
@@ -40,12 +41,12 @@ def energies(**changes) -> dict:
     return {"total": {"kind": "sum", "of": ["low", "high", "unit"]}} | found | changes
 
 
-def states_recipe(corpus, **changes) -> Recipe:
+def states_recipe(corpus, **changes) -> ResidualRecipe:
     lm = {"train": {"vocab_size": 300, **TRANSFORMER, "num_layers": 2}}
     unit = {"kind": "unit", "lora": {"rank": 1}, "training": FASTER}
     content = residual_recipe(corpus, lm=lm, masked_lm=None, energies=energies(unit=unit))
     content["generation"] |= {"prompts": ["the people shall"]}
-    return Recipe.model_validate(content | changes)
+    return ResidualRecipe.model_validate(content | changes)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def summed(tiny_corpus, tmp_path_factory) -> Path:
 
 def test_union_of_layers(tiny_corpus, tmp_path):
     assert RunContext(states_recipe(tiny_corpus), tmp_path, False).features == StateFeatures((0, 1, 2))
-    assert RunContext(load_recipe("from-scratch"), tmp_path, False).features is None
+    assert RunContext(load_recipe("from-scratch", ResidualRecipe), tmp_path, False).features is None
     assert union([None, StateFeatures((4, 1)), StateFeatures((2, 4))]) == StateFeatures((1, 2, 4))
     assert union([StateFeatures((4, 1)), StateFeatures((4, 1))]) == StateFeatures((4, 1))  # as it is stored
     assert union([StateFeatures(()), None]) == StateFeatures(())
@@ -227,7 +228,7 @@ def test_a_sum_is_of_other_energies(tiny_corpus, of):
 
 def test_keys_of_runs_made_before_these_recipes_could_do_more():
     """As in the manifests of a quickstart made with the first version; a new key must not change them."""
-    plain = load_recipe("quickstart").plain()
+    plain = load_recipe("quickstart", ResidualRecipe).plain()
 
     def key(stage: str, config: dict, **built_from: str) -> str:
         return hash_of({"stage": stage, "config": config, "seed": stage_seed(0, stage), "built_from": built_from})
@@ -235,6 +236,6 @@ def test_keys_of_runs_made_before_these_recipes_could_do_more():
     assert key("lm", plain["lm"] | {"content": None}) == LM_KEY
     assert key("energy", plain["energies"]["energy"], negatives=NEGATIVES_KEY) == ENERGY_KEY
     assert "pairs" not in json.dumps(plain)
-    changed = load_recipe("quickstart").model_dump(mode="json", by_alias=True)
+    changed = load_recipe("quickstart", ResidualRecipe).model_dump(mode="json", by_alias=True)
     changed["energies"]["energy"]["pairs"] = 100
-    assert Recipe.model_validate(changed).plain()["energies"]["energy"]["pairs"] == 100
+    assert ResidualRecipe.model_validate(changed).plain()["energies"]["energy"]["pairs"] == 100

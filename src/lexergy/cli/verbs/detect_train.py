@@ -87,9 +87,11 @@ def train(
 
         examples = generated_pairs(human, str(generator), pairs=pairs, seed=seed, text_field=human_field)
     from lexergy.recipes.detection import DetectorRecipe
+    from lexergy.recipes.loader import checked
     from lexergy.tasks.detection.training import train_detector  # seconds: after what may be mistaken
 
-    training = DetectorRecipe(
+    training = checked(
+        DetectorRecipe,
         lm=lm,
         layers=chosen_layers,
         encoder=encoder,

@@ -123,21 +123,23 @@ def train(
         name: load(place) for name, place in (("train", source), ("validation", validation), ("test", test)) if place
     }
     from lexergy.recipes.finetuning import FinetuningRecipe
+    from lexergy.recipes.loader import checked
     from lexergy.tasks.finetuning.training import FinetuneData, finetune, hold_out  # seconds to import
 
     learnt, chosen = examples["train"], examples.get("validation")
     if chosen is None:
         learnt, chosen = hold_out(learnt, 0.1, seed)
-    settings = FinetuningRecipe(
+    settings = checked(
+        FinetuningRecipe,
         encoder=encoder,
-        task=task.value,  # type: ignore[arg-type]
+        task=task.value,
         epochs=epochs,
         learning_rate=learning_rate,
         layer_decay=layer_decay,
         batch_size=batch_size,
         max_length=max_length,
         stride=stride,
-        pooling=pooling.value,  # type: ignore[arg-type]
+        pooling=pooling.value,
         num_seeds=seeds,
         seed=seed,
     )

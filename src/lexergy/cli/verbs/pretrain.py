@@ -38,9 +38,10 @@ def pretrain(
       lexergy pretrain electric-cpu
       lexergy pretrain my-electric.yaml --folder runs/mine
     """
-    from lexergy.recipes.cloze import load_pretrain_recipe
+    from lexergy.recipes.cloze import PretrainingRecipe
+    from lexergy.recipes.loader import load_recipe
 
-    loaded = load_pretrain_recipe(recipe)
+    loaded = load_recipe(recipe, PretrainingRecipe)
     from lexergy.tasks.cloze.pretraining import (
         pretrain as train_models,  # seconds to import: after what may be mistaken
     )

@@ -25,6 +25,7 @@ def quickstart(
       lexergy quickstart
       lexergy quickstart --folder /tmp/quickstart --json
     """
-    from lexergy.recipes.residual import load_recipe
+    from lexergy.recipes.loader import load_recipe
+    from lexergy.recipes.residual import ResidualRecipe
 
-    run_and_show(load_recipe("quickstart"), folder, as_json=as_json)
+    run_and_show(load_recipe("quickstart", ResidualRecipe), folder, as_json=as_json)

@@ -27,7 +27,8 @@ def run(
       lexergy run from-scratch
       lexergy run smollm2-bit --folder runs/bit --json > bit.json
     """
-    from lexergy.recipes.residual import load_recipe
+    from lexergy.recipes.loader import load_recipe
+    from lexergy.recipes.residual import ResidualRecipe
 
-    loaded = load_recipe(recipe)
+    loaded = load_recipe(recipe, ResidualRecipe)
     run_and_show(loaded, folder or Path("runs") / loaded.name, as_json=as_json)

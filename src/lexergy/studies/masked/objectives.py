@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, over_runs
-from lexergy.recipes.masked import load_objectives_recipe
+from lexergy.recipes.masked import MaskedObjectivesRecipe
 from lexergy.studies.study import Workshop
 from lexergy.tasks.masked.objectives import Experiment, ObjectiveName, Source, open_experiment
 
 THESIS = "Goyal 2021 (thesis), chapter 6, Energy Based Neural Sequence Models"
-WORKSHOP = Workshop(load_objectives_recipe, open_experiment, "data sets")
+WORKSHOP = Workshop(MaskedObjectivesRecipe, open_experiment, "data sets")
 SHORT: dict[str, str] = {"likelihood": "LL", "pseudo_likelihood": "PLL", "masked_conditionals": "MLM"}
 
 

@@ -12,14 +12,14 @@ from lexergy.core.estimation.bootstrap import group_counts
 from lexergy.core.estimation.findings import BOOTSTRAP_SEED, Estimate, mean, over_runs
 from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.core.text_metrics import metric_named
-from lexergy.recipes.masked import load_translation_recipe
+from lexergy.recipes.masked import TranslationRecipe
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.study import Conclusion, Settings, Size, Study, Workshop
 from lexergy.tasks.masked.mcmc import Sampling, StartName
 from lexergy.tasks.masked.translation import TranslationLaboratory, open_translation
 from lexergy.tasks.masked.translation_walks import Walk
 
-WORKSHOP = Workshop(load_translation_recipe, open_translation, "test sentences")
+WORKSHOP = Workshop(TranslationRecipe, open_translation, "test sentences")
 SIZES = {
     "cpu": Size("translation-cpu", settings={"sentences": 50, "chains": 1, "sweeps": 33, "burn_in": 7}),
     "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),

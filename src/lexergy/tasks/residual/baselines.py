@@ -17,7 +17,7 @@ from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.product_lm import NgramLM, ProductLM, load_lm, num_parameters, save_lm
 from lexergy.models.energies import NgramTables
-from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe, Recipe
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe, ResidualRecipe
 from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column
@@ -43,11 +43,11 @@ def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
     return train_into(stage, model, objective, training, save=lambda folder: save_lm(trained, folder), label=name)
 
 
-def block_length(recipe: Recipe, baseline: BaselineRecipe) -> int:
+def block_length(recipe: ResidualRecipe, baseline: BaselineRecipe) -> int:
     """The length of the blocks that a baseline is trained on."""
     if baseline.max_length is not None:
         return baseline.max_length
-    assert recipe.lm.train is not None  # `Recipe` asks for `max_length` otherwise
+    assert recipe.lm.train is not None  # `ResidualRecipe` asks for `max_length` otherwise
     return recipe.lm.train.max_length
 
 

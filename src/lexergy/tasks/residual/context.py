@@ -16,7 +16,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import stage_seed
 
 SPLITS = ("train", "validation", "test")
@@ -27,7 +27,7 @@ TOKENIZER_FOLDER = "bpe"
 class RunContext:
     """A recipe and the folder of its run."""
 
-    recipe: Recipe
+    recipe: ResidualRecipe
     folder: Path
 
     @cached_property

@@ -31,7 +31,7 @@ from lexergy.recipes.energies import (
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
-from lexergy.recipes.residual import Recipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
@@ -50,7 +50,7 @@ TokenRecipe = LinearEnergyRecipe | BiLSTMEnergyRecipe
 TrainedRecipe = StatesEnergyRecipe | TokenRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
 
 
-def check_pairs(recipe: Recipe, num_windows: int) -> None:
+def check_pairs(recipe: ResidualRecipe, num_windows: int) -> None:
     """Refuse an energy that asks for more pairs than there are training windows, before anything is sampled."""
     for name, energy in recipe.energies.items():
         wanted = None if isinstance(energy, SumEnergyRecipe) else energy.pairs

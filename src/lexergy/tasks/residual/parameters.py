@@ -23,7 +23,7 @@ from lexergy.recipes.energies import (
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
-from lexergy.recipes.residual import BaselineRecipe, Recipe
+from lexergy.recipes.residual import BaselineRecipe, ResidualRecipe
 from lexergy.tasks.residual.base_models import sizes_of
 from lexergy.tasks.residual.baselines import block_length, make_baseline
 from lexergy.tasks.residual.energies import make_token_energy
@@ -38,7 +38,7 @@ PUBLISHED = {
 }
 
 
-def count_parameters(recipe: Recipe) -> dict[str, int]:
+def count_parameters(recipe: ResidualRecipe) -> dict[str, int]:
     """Parameters by row, as Table 1 of Deng et al. (2020) counts: `lm`, what each energy and RALM adds to it, BALM's.
 
     Tied weights count once. An LM trained here has the vocabulary that the recipe asks for.
@@ -53,14 +53,14 @@ def count_parameters(recipe: Recipe) -> dict[str, int]:
     return counts
 
 
-def _lm(recipe: Recipe) -> PreTrainedModel:
+def _lm(recipe: ResidualRecipe) -> PreTrainedModel:
     if recipe.lm.train is not None:
         return build_causal_lm(recipe.lm.train.vocab_size, **sizes_of(recipe.lm.train), seed=0)
     folder = resolve_causal_lm(str(recipe.lm.source)).folder
     return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
 
 
-def _energy_parameters(recipe: Recipe, energy: EnergyRecipe, lm: PreTrainedModel) -> int:
+def _energy_parameters(recipe: ResidualRecipe, energy: EnergyRecipe, lm: PreTrainedModel) -> int:
     if isinstance(energy, SumEnergyRecipe):
         return sum(_energy_parameters(recipe, recipe.energies[name], lm) for name in energy.of)
     if isinstance(energy, RefreshedEnergyRecipe):
@@ -80,7 +80,7 @@ def _energy_parameters(recipe: Recipe, energy: EnergyRecipe, lm: PreTrainedModel
 
 
 def _backbone(
-    recipe: Recipe, energy: TransformerEnergyRecipe | EncoderEnergyRecipe, lm: PreTrainedModel
+    recipe: ResidualRecipe, energy: TransformerEnergyRecipe | EncoderEnergyRecipe, lm: PreTrainedModel
 ) -> tuple[str, dict]:
     if isinstance(energy, EncoderEnergyRecipe):
         known = PUBLISHED.get(energy.source)
@@ -92,6 +92,6 @@ def _backbone(
     return MASKED_LM, masked_lm.config.to_dict()
 
 
-def _baseline_parameters(recipe: Recipe, baseline: BaselineRecipe, lm: PreTrainedModel) -> int:
+def _baseline_parameters(recipe: ResidualRecipe, baseline: BaselineRecipe, lm: PreTrainedModel) -> int:
     model = make_baseline(baseline, lm, block_length(recipe, baseline), seed=0)
     return num_parameters(model.residual if isinstance(model, ProductLM) else model)

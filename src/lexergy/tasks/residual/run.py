@@ -12,7 +12,7 @@ from lexergy.recipes.energies import (
     SumEnergyRecipe,
     TransformerEnergyRecipe,
 )
-from lexergy.recipes.residual import RalmRecipe, Recipe
+from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.records import RUN_FILE, RunResult, load_run
@@ -33,7 +33,7 @@ from lexergy.tasks.residual.measure import generate_samples, measure_perplexity,
 from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives
 
 
-def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResult:
+def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> RunResult:
     """Bring the run in `folder` up to date with the recipe and return what it found.
 
     Finished stages are only read; a stage that was killed goes on where it was, to the same result. Started in
@@ -62,7 +62,7 @@ def run(recipe: Recipe, folder: str | Path, *, progress: bool = True) -> RunResu
         return load_run(folder)
 
 
-def _check_direction(recipe: Recipe) -> None:
+def _check_direction(recipe: ResidualRecipe) -> None:
     if recipe.lm.train is not None and recipe.lm.train.direction == "right_to_left":
         raise LexergyError(
             "`lm.train.direction` is right_to_left; expected left_to_right, since a run's windows are continued on "
@@ -73,7 +73,7 @@ def _check_direction(recipe: Recipe) -> None:
 class _Run:
     """Which stage reads what: the graph of a run."""
 
-    def __init__(self, recipe: Recipe, workspace: Workspace) -> None:
+    def __init__(self, recipe: ResidualRecipe, workspace: Workspace) -> None:
         self.recipe = recipe
         self.plain = recipe.plain()
         self.stage = workspace.stage

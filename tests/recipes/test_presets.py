@@ -1,15 +1,17 @@
 """The presets have the parameters of Tables 9 and 10 of "Real or fake" (2020), to the printed digit."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.product_lm import num_parameters
-from lexergy.recipes.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
+from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.recipes.presets import BILSTMS, GENERATORS, PAPER_VOCABULARY
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.shapes import CausalShapeRecipe
-from lexergy.tasks.residual.energies import make_token_energy
+from lexergy.tasks.residual.energies import make_energy
 from lexergy.tasks.residual.parameters import count_parameters
 
 TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
@@ -47,10 +49,14 @@ def test_the_counts_tell_the_vocabulary(vocab_size):
     assert size(generator("transf-big", vocab_size), POSITIONS * 1024) != TABLE_9["transf-big"]
 
 
-def bilstm(**keys):
-    recipe = BiLSTMEnergyRecipe.model_validate({"kind": "bilstm", "training": TRAINING} | keys)
+def energy_over(vocab_size: int, kind: str, **keys):
+    recipe = ENERGY_KINDS[kind].recipe.model_validate({"kind": kind, "training": TRAINING} | keys)
     with torch.device("meta"):
-        energy = make_token_energy(recipe, PAPER_VOCABULARY, seed=0)
+        return make_energy(recipe, SimpleNamespace(lm=SimpleNamespace(vocab_size=vocab_size)), seed=0)
+
+
+def bilstm(**keys):
+    energy = energy_over(PAPER_VOCABULARY, "bilstm", **keys)
     return millions(energy.embedding.weight.numel(), num_parameters(energy))
 
 
@@ -124,5 +130,4 @@ def test_keys_beside_a_preset_count_and_it_is_written_out():
 
 
 def test_linear_needs_no_shape():
-    recipe = LinearEnergyRecipe.model_validate({"kind": "linear", "training": TRAINING})
-    assert num_parameters(make_token_energy(recipe, 300, seed=0)) == 300
+    assert num_parameters(energy_over(300, "linear")) == 300

@@ -1,11 +1,17 @@
-"""The sections of a recipe that describe its energies, and what they are trained to minimise."""
+"""The sections of a recipe that describe its energies, and the table of their kinds.
 
+A new kind is its model and builder in `models/energies`, its section here, and one row of `ENERGY_KINDS`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from lexergy.recipes.presets import BILSTMS, with_preset
-from lexergy.recipes.section import PositiveInt, Section
+from lexergy.recipes.section import OneOf, PositiveInt, Section
 from lexergy.recipes.training import TrainingRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
@@ -42,7 +48,29 @@ class ObjectiveRecipe(Section):
         return self
 
 
-class TrainedEnergyRecipe(Section):
+class EnergyRecipe(Section):
+    """What a run asks of every energy."""
+
+    @property
+    def state_layers(self) -> tuple[int, ...] | None:
+        """The layers of the LM whose states it reads; None when it reads none."""
+        return None
+
+    @property
+    def starts_from(self) -> tuple[str, ...]:
+        """The stages whose weights it is made of: `lm`, `masked_lm`, other energies."""
+        return ()
+
+    @property
+    def outside_source(self) -> str | None:
+        """Where weights from outside the run are found, if it starts from such."""
+        return None
+
+    def check_beside(self, name: str, energies: Mapping[str, "EnergyRecipe"]) -> None:
+        """Refuse what does not fit the energies of the recipe, in their order, of which this is `name`."""
+
+
+class TrainedEnergyRecipe(EnergyRecipe):
     """An energy trained by NCE or another objective, on a random `pairs` of the training windows (null: on all)."""
 
     added_later = frozenset({"pairs", "objective"})
@@ -50,6 +78,7 @@ class TrainedEnergyRecipe(Section):
     training: TrainingRecipe
     objective: ObjectiveRecipe = ObjectiveRecipe()
     pairs: PositiveInt | None = None
+    kind: str
 
 
 class StatesEnergyRecipe(TrainedEnergyRecipe):
@@ -59,6 +88,10 @@ class StatesEnergyRecipe(TrainedEnergyRecipe):
     layers: tuple[Annotated[int, Field(ge=0)], ...]
     hidden_units: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @property
+    def state_layers(self) -> tuple[int, ...]:
+        return self.layers
 
 
 class LinearEnergyRecipe(TrainedEnergyRecipe):
@@ -110,6 +143,10 @@ class TransformerEnergyRecipe(TrainedEnergyRecipe):
             )
         return self
 
+    @property
+    def starts_from(self) -> tuple[str, ...]:
+        return (self.origin,)
+
 
 class EncoderEnergyRecipe(TrainedEnergyRecipe):
     """BiT*: a pre-trained encoder with its own tokenizer."""
@@ -120,6 +157,10 @@ class EncoderEnergyRecipe(TrainedEnergyRecipe):
     source: str
     pooling: Pooling = "continuation"
     lora: LoraRecipe | None = None
+
+    @property
+    def outside_source(self) -> str:
+        return self.source
 
 
 class RefreshedEnergyRecipe(TrainedEnergyRecipe):
@@ -142,21 +183,118 @@ class RefreshedEnergyRecipe(TrainedEnergyRecipe):
             )
         return self
 
+    @property
+    def starts_from(self) -> tuple[str, ...]:
+        return (self.of,)
 
-class SumEnergyRecipe(Section):
+    def check_beside(self, name: str, energies: Mapping[str, EnergyRecipe]) -> None:
+        before = _trained(dict(takewhile(lambda entry: entry[0] != name, energies.items())))
+        if self.of not in before:
+            raise ValueError(
+                f"the energy `{name}` is trained on from `{self.of}`; expected one of "
+                f"{', '.join(before) or 'the energies'} named before it, and no sum"
+            )
+
+
+class SumEnergyRecipe(EnergyRecipe):
     """Other energies of the recipe together, each with a coefficient fitted on the validation pairs."""
 
     kind: Literal["sum"]
     of: tuple[str, ...] = Field(min_length=1)
 
+    @property
+    def starts_from(self) -> tuple[str, ...]:
+        return self.of
 
-EnergyRecipe = Annotated[
-    StatesEnergyRecipe
-    | LinearEnergyRecipe
-    | BiLSTMEnergyRecipe
-    | TransformerEnergyRecipe
-    | EncoderEnergyRecipe
-    | RefreshedEnergyRecipe
-    | SumEnergyRecipe,
-    Field(discriminator="kind"),
+    def check_beside(self, name: str, energies: Mapping[str, EnergyRecipe]) -> None:
+        trained = _trained(energies)
+        if not set(self.of) <= set(trained) or len(set(self.of)) < len(self.of):
+            raise ValueError(
+                f"the energy `{name}` is a sum of {', '.join(self.of)}; expected some of "
+                f"{', '.join(trained) or 'the energies trained here'}, each once: the recipe's energies that are "
+                "no sums themselves"
+            )
+
+
+def _trained(energies: Mapping[str, EnergyRecipe]) -> list[str]:
+    return [name for name, energy in energies.items() if isinstance(energy, TrainedEnergyRecipe)]
+
+
+Reads = Literal["states", "tokens", "text", "energies"]
+
+
+@dataclass(frozen=True)
+class EnergyKind:
+    """A kind of energy: the section that describes it, what it reads, how it is built, what it is in a sentence.
+
+    `builder` names a function of (recipe, `Origins`, seed) as "module:function", imported when it is called, so that
+    recipes are read without torch. None: it is fitted to energies that are built already.
+    """
+
+    recipe: type[EnergyRecipe]
+    reads: Reads
+    builder: str | None
+    description: str
+
+
+ENERGY_KINDS: dict[str, EnergyKind] = {
+    "states": EnergyKind(
+        StatesEnergyRecipe,
+        "states",
+        "lexergy.models.energies.states:build_states",
+        "A head on the frozen LM's own hidden states: next to nothing to compute while sampling.",
+    ),
+    "linear": EnergyKind(
+        LinearEnergyRecipe,
+        "tokens",
+        "lexergy.models.energies.tokens:build_linear",
+        "Linear: a learnt number for each token of the sequence, summed.",
+    ),
+    "bilstm": EnergyKind(
+        BiLSTMEnergyRecipe,
+        "tokens",
+        "lexergy.models.energies.tokens:build_bilstm",
+        "BiLSTM: bidirectional LSTMs over the whole sequence, trained from scratch.",
+    ),
+    "unit": EnergyKind(
+        TransformerEnergyRecipe,
+        "tokens",
+        "lexergy.models.energies.transformer:build_transformer",
+        "UniT: a causal transformer over the whole sequence.",
+    ),
+    "bit": EnergyKind(
+        TransformerEnergyRecipe,
+        "tokens",
+        "lexergy.models.energies.transformer:build_transformer",
+        "BiT: a bidirectional transformer over the whole sequence.",
+    ),
+    "encoder": EnergyKind(
+        EncoderEnergyRecipe,
+        "text",
+        "lexergy.models.energies.transformer:build_encoder",
+        "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",
+    ),
+    "refreshed": EnergyKind(
+        RefreshedEnergyRecipe,
+        "energies",
+        "lexergy.models.energies.origins:build_refreshed",
+        "An energy trained on, against negatives drawn anew (dynamic NCE).",
+    ),
+    "sum": EnergyKind(
+        SumEnergyRecipe,
+        "energies",
+        None,
+        "A weighted sum of other energies; its few coefficients were fitted on the validation pairs.",
+    ),
+}
+
+
+def _sections(*reads: Reads) -> list[type[Section]]:
+    return list(dict.fromkeys(kind.recipe for kind in ENERGY_KINDS.values() if kind.reads in reads))
+
+
+AnyEnergyRecipe = Annotated[
+    TrainedEnergyRecipe | SumEnergyRecipe, OneOf(lambda: _sections("states", "tokens", "text", "energies"))
 ]
+# Those that read nothing but a window.
+WindowEnergyRecipe = Annotated[TrainedEnergyRecipe, OneOf(lambda: _sections("tokens", "text"))]

@@ -14,7 +14,7 @@ from lexergy.recipes.cloze import PretrainingRecipe
 from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.recipes.section import Recipe, Section
+from lexergy.recipes.section import OneOf, Recipe, Section
 
 AnySection = typing.TypeVar("AnySection", bound=Section)
 AnyRecipe = typing.TypeVar("AnyRecipe", bound=Recipe)
@@ -149,5 +149,8 @@ def _tags(section: type[BaseModel]) -> tuple[typing.Any, ...]:
 def _sections(annotation: typing.Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for argument in typing.get_args(annotation):
+    if isinstance(annotation, OneOf):
+        yield from annotation.sections()
+    arguments = typing.get_args(annotation)
+    for argument in [argument for argument in arguments if isinstance(argument, OneOf)] or arguments:
         yield from _sections(argument)

@@ -4,12 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.energies import (
-    BiLSTMEnergyRecipe,
-    EncoderEnergyRecipe,
-    LinearEnergyRecipe,
-    TransformerEnergyRecipe,
-)
+from lexergy.recipes.energies import WindowEnergyRecipe
 from lexergy.recipes.residual import (
     CorpusRecipe,
     LMRecipe,
@@ -21,12 +16,6 @@ from lexergy.recipes.residual import (
 from lexergy.recipes.section import PositiveInt, Recipe, Section
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe
-
-# Those that read nothing but the tokens (or the text) of a window.
-WindowEnergyRecipe = Annotated[
-    LinearEnergyRecipe | BiLSTMEnergyRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe,
-    Field(discriminator="kind"),
-]
 
 
 class SharedTokenizerRecipe(Section):
@@ -113,8 +102,8 @@ class LaboratoryRecipe(Recipe):
         if twice:
             raise ValueError(f"`{twice[0]}` is in `generators` and in `found_generators`; expected two names")
         for name, energy in self.energies.items():
-            if isinstance(energy, TransformerEnergyRecipe) and energy.origin != "lm":
-                raise ValueError(f"`energies.{name}.from` is {energy.origin}; expected lm: a laboratory has no other")
+            if "masked_lm" in energy.starts_from:
+                raise ValueError(f"`energies.{name}.from` is masked_lm; expected lm: a laboratory has no other")
         for kind, names in (
             ("corpus", self.corpora),
             ("generator", {**self.generators, **self.found_generators}),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.energies import EnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
@@ -215,7 +215,7 @@ class ResidualRecipe(Recipe):
     lm: LMRecipe
     masked_lm: MaskedLMRecipe | None = None
     negatives: NegativesRecipe = NegativesRecipe()
-    energies: dict[str, EnergyRecipe] = Field(min_length=1)
+    energies: dict[str, AnyEnergyRecipe] = Field(min_length=1)
     baselines: dict[str, BaselineRecipe] = Field({})
     perplexity: PerplexityRecipe = PerplexityRecipe()
     generation: GenerationRecipe | None = None
@@ -226,8 +226,8 @@ class ResidualRecipe(Recipe):
         _check_masked_lm(self)
         _check_lengths(self)
         _check_layers(self)
-        _check_refreshed(self)
-        _check_sums(self)
+        for name, energy in self.energies.items():
+            energy.check_beside(name, self.energies)
         return self
 
     @property
@@ -269,13 +269,12 @@ def _check_masked_lm(recipe: ResidualRecipe) -> None:
             "expected `lm.train`; or use an energy of kind `encoder`"
         )
     for name, energy in recipe.energies.items():
-        if energy.kind == "bit" and energy.origin == "masked_lm" and recipe.masked_lm is None:
+        if "masked_lm" in energy.starts_from and recipe.masked_lm is None:
             raise ValueError(f"the energy `{name}` is made from masked_lm; expected a section `masked_lm`")
 
 
 def _check_layers(recipe: ResidualRecipe) -> None:
-    states = [energy for energy in recipe.energies.values() if energy.kind == "states"]
-    highest = max((layer for energy in states for layer in energy.layers), default=0)
+    highest = max((layer for energy in recipe.energies.values() for layer in energy.state_layers or ()), default=0)
     trained = recipe.lm.train
     if trained is None:
         return
@@ -287,31 +286,6 @@ def _check_layers(recipe: ResidualRecipe) -> None:
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
             f"{last}, the last layer of `lm.train`"
         )
-
-
-def _check_refreshed(recipe: ResidualRecipe) -> None:
-    before: list[str] = []
-    for name, energy in recipe.energies.items():
-        if energy.kind == "refreshed" and energy.of not in before:
-            raise ValueError(
-                f"the energy `{name}` is trained on from `{energy.of}`; expected one of "
-                f"{', '.join(before) or 'the energies'} named before it, and no sum"
-            )
-        if energy.kind != "sum":
-            before.append(name)
-
-
-def _check_sums(recipe: ResidualRecipe) -> None:
-    trained = [name for name, energy in recipe.energies.items() if energy.kind != "sum"]
-    for name, energy in recipe.energies.items():
-        if energy.kind != "sum":
-            continue
-        if not set(energy.of) <= set(trained) or len(set(energy.of)) < len(energy.of):
-            raise ValueError(
-                f"the energy `{name}` is a sum of {', '.join(energy.of)}; expected some of "
-                f"{', '.join(trained) or 'the energies trained here'}, each once: the recipe's energies that are "
-                "no sums themselves"
-            )
 
 
 def _check_lengths(recipe: ResidualRecipe) -> None:

@@ -1,8 +1,19 @@
 """What every part of a recipe has in common."""
 
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import CoreSchema
 
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -36,3 +47,14 @@ class Recipe(Section):
     def plain(self) -> dict[str, Any]:
         """The recipe as JSON-able data, defaults filled in, that `model_validate` reads back."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+class OneOf:
+    """Reads a field as the section, among these, whose `kind` is written in it; they are asked for when needed."""
+
+    def __init__(self, sections: Callable[[], Sequence[type[Section]]]) -> None:
+        self.sections = sections
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        union: Any = reduce(or_, self.sections())
+        return handler.generate_schema(Annotated[union, Field(discriminator="kind")])

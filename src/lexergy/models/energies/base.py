@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -11,11 +11,9 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.utils.hub import cached_file
 
 from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.devices import default_device
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
 
 WEIGHTS = "model.safetensors"
 
@@ -80,9 +78,12 @@ class EnergyModel(PreTrainedModel):
         features = None if features is None else features.to(self.device)
         return self(prefix.to(self.device), continuations.to(self.device), features)
 
-    def attach(self, lm: "CausalLM") -> Self:
+    def attach(self, lm: CausalLM) -> Self:
         """Check that this energy fits the LM, and read text with the LM's tokenizer where text is read."""
         return self if lm.tokenizer is None else self.bind(lm.tokenizer)
+
+    def fit_standardisation(self, features: Tensor) -> None:
+        """See the training features (..., F) before the first step; only energies that read features need it."""
 
     def bind(self, lm_tokenizer: PreTrainedTokenizerBase) -> Self:
         """Take the tokenizer that turns the LM's tokens into text; only energies that read text need it."""
@@ -142,7 +143,7 @@ def check_shapes(prefix: Tensor, continuations: Tensor) -> None:
         )
 
 
-def check_vocabulary(known: int, lm: "CausalLM") -> None:
+def check_vocabulary(known: int, lm: CausalLM) -> None:
     """Refuse an LM that writes tokens which an energy over tokens does not know."""
     if known < lm.vocab_size:
         raise LexergyError(

@@ -1,17 +1,17 @@
 """An energy that is only a head on the frozen LM's own hidden states."""
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, Statistics
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
+from lexergy.models.energies.origins import Origins
+from lexergy.recipes.energies import StatesEnergyRecipe
 
 
 class StatesEnergyConfig(EnergyConfig):
@@ -61,7 +61,7 @@ class StatesEnergy(EnergyModel):
     @classmethod
     def for_lm(
         cls,
-        lm: "CausalLM",
+        lm: CausalLM,
         layers: tuple[int, ...],
         *,
         hidden_units: int | None = None,
@@ -120,7 +120,7 @@ class StatesEnergy(EnergyModel):
         """The energy that these features have, whatever they are of."""
         return self.head((features.to(self.mean) - self.mean) / self.std).squeeze(-1)
 
-    def attach(self, lm: "CausalLM") -> Self:
+    def attach(self, lm: CausalLM) -> Self:
         if lm.hidden_size != self.config.hidden_size or max(self.config.layers, default=0) > lm.num_layers:
             raise LexergyError(
                 f"this energy reads layers {list(self.config.layers)} of width {self.config.hidden_size} of "
@@ -146,3 +146,10 @@ def _head(size: int, hidden_units: int | None, dropout: float) -> nn.Sequential:
     if hidden_units is None:
         return nn.Sequential(nn.Dropout(dropout), last)
     return nn.Sequential(nn.Linear(size, hidden_units), nn.GELU(), nn.Dropout(dropout), last)
+
+
+def build_states(recipe: StatesEnergyRecipe, origins: Origins, seed: int) -> StatesEnergy:
+    """As the recipe describes it, zero everywhere."""
+    return StatesEnergy.for_lm(
+        origins.lm, recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
+    )

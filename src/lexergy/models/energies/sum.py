@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
 from lexergy.models.energies.backbones import located, portable
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
 
 
 class SumEnergyConfig(EnergyConfig):
@@ -93,7 +91,7 @@ class SumEnergy(EnergyModel):
             return None
         return part.features.pick(features, self.features)
 
-    def attach(self, lm: "CausalLM") -> Self:
+    def attach(self, lm: CausalLM) -> Self:
         """Make each part an energy for this LM."""
         self.parts = [as_energy(part, lm) for part in self.parts]
         return self

@@ -1,16 +1,16 @@
 """Energies trained from scratch on whole sequences of the LM's tokens: a bag of tokens, a bidirectional LSTM."""
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from lexergy.models.architectures.initialisation import initialised_from
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
+from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.text import by_prefix, sequence_batches
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
+from lexergy.recipes.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
 
 
 class LinearEnergyConfig(EnergyConfig):
@@ -46,7 +46,7 @@ class LinearEnergy(EnergyModel):
         batches = sequence_batches(prefix, continuations, self.rows_per_batch)
         return by_prefix([self.weights(tokens).sum((1, 2)) for tokens in batches], continuations)
 
-    def attach(self, lm: "CausalLM") -> Self:
+    def attach(self, lm: CausalLM) -> Self:
         check_vocabulary(self.config.vocab_size, lm)
         return super().attach(lm)
 
@@ -105,6 +105,17 @@ class BiLSTMEnergy(EnergyModel):
         states, _ = self.lstm(self.dropout(self.embedding(tokens)))  # (N, L, 2 D)
         return self.head(states.mean(1)).squeeze(-1)
 
-    def attach(self, lm: "CausalLM") -> Self:
+    def attach(self, lm: CausalLM) -> Self:
         check_vocabulary(self.config.vocab_size, lm)
         return super().attach(lm)
+
+
+def build_linear(recipe: LinearEnergyRecipe, origins: Origins, seed: int) -> LinearEnergy:
+    """Over the LM's tokens, zero everywhere."""
+    return LinearEnergy(LinearEnergyConfig(vocab_size=origins.lm.vocab_size))
+
+
+def build_bilstm(recipe: BiLSTMEnergyRecipe, origins: Origins, seed: int) -> BiLSTMEnergy:
+    """Over the LM's tokens, of the recipe's shape, zero everywhere."""
+    shape = recipe.model_dump(include={"embedding_size", "hidden_size", "num_layers", "dropout"})
+    return BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=origins.lm.vocab_size, **shape), seed)

@@ -31,8 +31,10 @@ from lexergy.models.energies.backbones import (
     state_width,
 )
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
+from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.sharing import Inputs, SharedStates
 from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+from lexergy.recipes.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
 
@@ -122,7 +124,7 @@ class TransformerEnergy(EnergyModel):
     @classmethod
     def from_masked_lm(
         cls,
-        masked_lm: PreTrainedModel | str | Path,
+        masked_lm: Backbone | PreTrainedModel | str | Path,
         *,
         pooling: Pooling = "continuation",
         lora: Lora | None = None,
@@ -135,7 +137,7 @@ class TransformerEnergy(EnergyModel):
     @classmethod
     def from_encoder(
         cls,
-        source: str | Path,
+        source: Backbone | str | Path,
         *,
         pooling: Pooling = "continuation",
         lora: Lora | None = None,
@@ -321,6 +323,25 @@ class TransformerEnergy(EnergyModel):
             backbone = load_backbone(config.backbone_kind, str(config.backbone_source))
             return cls(config, backbone.model, backbone.tokenizer)
         return cls(config, tokenizer=load_tokenizer(source) if config.reads_text else None)
+
+
+def build_transformer(recipe: TransformerEnergyRecipe, origins: Origins, seed: int) -> TransformerEnergy:
+    """UniT or BiT from the run's LM or masked LM."""
+    tables = None if recipe.ngram_tables is None else NgramTables(**recipe.ngram_tables.model_dump())
+    options: dict[str, Any] = {"pooling": recipe.pooling, "lora": _lora(recipe.lora), "ngram_tables": tables}
+    if recipe.origin == "masked_lm":
+        return TransformerEnergy.from_masked_lm(origins.masked_lm(), **options, seed=seed)
+    return TransformerEnergy.from_causal_lm(origins.lm, causal=recipe.kind == "unit", **options, seed=seed)
+
+
+def build_encoder(recipe: EncoderEnergyRecipe, origins: Origins, seed: int) -> TransformerEnergy:
+    """BiT* from the encoder that the recipe names."""
+    encoder = origins.encoder(recipe.source)
+    return TransformerEnergy.from_encoder(encoder, pooling=recipe.pooling, lora=_lora(recipe.lora), seed=seed)
+
+
+def _lora(recipe: LoraRecipe | None) -> Lora | None:
+    return None if recipe is None else Lora(**recipe.model_dump())
 
 
 def _check_pooling(config: TransformerEnergyConfig) -> None:

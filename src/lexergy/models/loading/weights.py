@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoTokenizer,
@@ -31,6 +32,11 @@ class LoadedLM(NamedTuple):
 def load_causal_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
     """The model and, where it has one, the tokenizer of a name, a folder or a GGUF file."""
     return _load(Path(resolve_causal_lm(source).folder), AutoModelForCausalLM, dtype)
+
+
+def untrained_causal_lm(source: str) -> PreTrainedModel:
+    """A model of the shape that one at this source has."""
+    return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(resolve_causal_lm(source).folder))
 
 
 def load_masked_lm(source: str, *, dtype: str = "float32") -> LoadedLM:

@@ -51,7 +51,7 @@ from lexergy.tasks.real_or_fake.text_sets import (
 )
 from lexergy.tasks.residual.base_models import build_windows, train_lm, without_special_tokens
 from lexergy.tasks.residual.context import TOKENIZER_FOLDER, RunContext
-from lexergy.tasks.residual.energies import make_energy, make_objective
+from lexergy.tasks.residual.energies import RunOrigins, make_energy, make_objective
 from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
 from lexergy.training.stage import seeded, train_into
 
@@ -247,7 +247,7 @@ class Laboratory:
 
         def build(stage: OpenStage) -> Facts:
             context = self.corpus_context(corpus, lm_folder=origin.folder)
-            energy = make_energy(context, recipe, stage.seed)
+            energy = make_energy(recipe, RunOrigins(context), stage.seed)
             as_energy(energy, context.lm)
             objective = make_objective(recipe.objective, *(data(split) for split in LEARNING_SPLITS))
             training = seeded(recipe.training, stage)

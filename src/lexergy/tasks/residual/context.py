@@ -63,9 +63,9 @@ class RunContext:
 
     @cached_property
     def features(self) -> StateFeatures | None:
-        """What the recipe's energies of kind `states` read of the LM, all together; None when there are none."""
-        energies = self.recipe.energies.values()
-        return union(StateFeatures(energy.layers) for energy in energies if energy.kind == "states")
+        """What the recipe's energies read of the LM's states, all together; None when none does."""
+        read = [energy.state_layers for energy in self.recipe.energies.values()]
+        return union(StateFeatures(layers) for layers in read if layers is not None)
 
     def energy(self, name: str) -> EnergyModel:
         return EnergyModel.from_pretrained(self.folder / name)

@@ -1,36 +1,18 @@
 """The stage of an energy: build it as the recipe says, train it, keep the best weights; or sum up others."""
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from pkgutil import resolve_name
 
 import torch
 
 from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss, nce_metrics
 from lexergy.errors import LexergyError
-from lexergy.models.energies import (
-    BiLSTMEnergy,
-    BiLSTMEnergyConfig,
-    EnergyModel,
-    LinearEnergy,
-    LinearEnergyConfig,
-    Lora,
-    NgramTables,
-    StatesEnergy,
-    SumEnergy,
-    TransformerEnergy,
-    as_energy,
-)
-from lexergy.recipes.energies import (
-    BiLSTMEnergyRecipe,
-    EncoderEnergyRecipe,
-    LinearEnergyRecipe,
-    ObjectiveRecipe,
-    RefreshedEnergyRecipe,
-    StatesEnergyRecipe,
-    SumEnergyRecipe,
-    TransformerEnergyRecipe,
-)
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.energies import EnergyModel, SumEnergy, as_energy
+from lexergy.models.energies.backbones import Backbone, encoder_backbone, masked_backbone
+from lexergy.models.energies.origins import Origins
+from lexergy.recipes.energies import ENERGY_KINDS, ObjectiveRecipe, RefreshedEnergyRecipe, TrainedEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage
@@ -46,14 +28,11 @@ from lexergy.training.objectives.contrastive import (
 )
 from lexergy.training.stage import seeded, train_into
 
-TokenRecipe = LinearEnergyRecipe | BiLSTMEnergyRecipe
-TrainedRecipe = StatesEnergyRecipe | TokenRecipe | TransformerEnergyRecipe | EncoderEnergyRecipe | RefreshedEnergyRecipe
-
 
 def check_pairs(recipe: ResidualRecipe, num_windows: int) -> None:
     """Refuse an energy that asks for more pairs than there are training windows, before anything is sampled."""
     for name, energy in recipe.energies.items():
-        wanted = None if isinstance(energy, SumEnergyRecipe) else energy.pairs
+        wanted = energy.pairs if isinstance(energy, TrainedEnergyRecipe) else None
         if wanted is not None and wanted > num_windows:
             raise LexergyError(
                 f"the energy `{name}` asks for {wanted} pairs; expected at most {num_windows}, the number of training "
@@ -64,13 +43,13 @@ def check_pairs(recipe: ResidualRecipe, num_windows: int) -> None:
 def train_energy(context: RunContext, name: str, negatives: Stage, stage: OpenStage) -> Facts:
     """Train one energy against the stored negatives."""
     recipe = context.recipe.energies[name]
-    assert not isinstance(recipe, SumEnergyRecipe)
-    energy = make_energy(context, recipe, stage.seed)
+    assert isinstance(recipe, TrainedEnergyRecipe)
+    energy = make_energy(recipe, RunOrigins(context), stage.seed)
     data, validation = contrastive_data(context, negatives, energy.features)
     data = _some_pairs(context, data, recipe.pairs)
     if isinstance(recipe, RefreshedEnergyRecipe):
         data, validation = refresh_negatives(context, recipe, [data, validation], stage)
-    elif isinstance(energy, StatesEnergy):
+    elif energy.features is not None:
         energy.fit_standardisation(_all_features(data))
     as_energy(energy, context.lm)
     objective = make_objective(recipe.objective, data, validation)
@@ -121,32 +100,31 @@ def _some_pairs(context: RunContext, data: ContrastiveData, pairs: int | None) -
     return data.select(torch.randperm(len(data), generator=generator)[:pairs])
 
 
-def make_energy(context: RunContext, recipe: TrainedRecipe, seed: int) -> EnergyModel:
+def make_energy(recipe: TrainedEnergyRecipe, origins: Origins, seed: int) -> EnergyModel:
     """The energy before its training: zero everywhere, or what it was when it is trained on."""
-    if isinstance(recipe, RefreshedEnergyRecipe):
-        return context.energy(recipe.of)
-    if isinstance(recipe, StatesEnergyRecipe):
-        return StatesEnergy.for_lm(
-            context.lm, recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
-        )
-    if isinstance(recipe, LinearEnergyRecipe | BiLSTMEnergyRecipe):
-        return make_token_energy(recipe, context.lm.vocab_size, seed)
-    lora = None if recipe.lora is None else Lora(**recipe.lora.model_dump())
-    if isinstance(recipe, EncoderEnergyRecipe):
-        return TransformerEnergy.from_encoder(recipe.source, pooling=recipe.pooling, lora=lora, seed=seed)
-    tables = None if recipe.ngram_tables is None else NgramTables(**recipe.ngram_tables.model_dump())
-    options: dict[str, Any] = {"pooling": recipe.pooling, "lora": lora, "ngram_tables": tables, "seed": seed}
-    if recipe.origin == "masked_lm":
-        return TransformerEnergy.from_masked_lm(context.folder / "masked_lm", **options)
-    return TransformerEnergy.from_causal_lm(context.lm, causal=recipe.kind == "unit", **options)
+    builder = ENERGY_KINDS[recipe.kind].builder
+    assert builder is not None
+    return resolve_name(builder)(recipe, origins, seed)
 
 
-def make_token_energy(recipe: TokenRecipe, vocab_size: int, seed: int) -> EnergyModel:
-    """An energy over this many tokens, before its training."""
-    if isinstance(recipe, LinearEnergyRecipe):
-        return LinearEnergy(LinearEnergyConfig(vocab_size=vocab_size))
-    shape = recipe.model_dump(include={"embedding_size", "hidden_size", "num_layers", "dropout"})
-    return BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=vocab_size, **shape), seed)
+@dataclass(frozen=True)
+class RunOrigins:
+    """The finished models of a run."""
+
+    context: RunContext
+
+    @property
+    def lm(self) -> CausalLM:
+        return self.context.lm
+
+    def masked_lm(self) -> Backbone:
+        return masked_backbone(self.context.folder / "masked_lm")
+
+    def encoder(self, source: str) -> Backbone:
+        return encoder_backbone(source)
+
+    def energy(self, name: str) -> EnergyModel:
+        return self.context.energy(name)
 
 
 def _all_features(data: ContrastiveData) -> torch.Tensor:

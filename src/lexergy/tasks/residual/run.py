@@ -6,12 +6,6 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
-from lexergy.recipes.energies import (
-    EncoderEnergyRecipe,
-    RefreshedEnergyRecipe,
-    SumEnergyRecipe,
-    TransformerEnergyRecipe,
-)
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
@@ -180,19 +174,13 @@ class _Run:
 
     def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
         recipe = self.recipe.energies[name]
-        assert not isinstance(recipe, SumEnergyRecipe)
         config: dict[str, Any] = {**self.plain["energies"][name]}
-        inputs = [negatives]
-        if isinstance(recipe, EncoderEnergyRecipe):
-            config["content"] = fingerprint(recipe.source)
-        elif isinstance(recipe, TransformerEnergyRecipe):
-            inputs.append(before[recipe.origin])
-        elif isinstance(recipe, RefreshedEnergyRecipe):
-            inputs.append(before[recipe.of])
+        if recipe.outside_source is not None:
+            config["content"] = fingerprint(recipe.outside_source)
         return self.stage(
             name,
             config,
-            inputs,
+            [negatives, *(before[stage] for stage in recipe.starts_from)],
             partial(train_energy, self.context, name, negatives),
             together=True,
         )

@@ -1,6 +1,6 @@
 """Detection: accuracy on texts of news by people and two LMs, and speed beside a transformers pipeline.
 
-    python benchmarks/detection.py accuracy --folder ../shared/data/detect --cache runs/detection
+    python benchmarks/detection.py accuracy --folder $LEXERGY_DATA/detect --cache runs/detection
     python benchmarks/detection.py speed
 
 Accuracy: the head on SmolLM2-135M's likelihood moments, TF-IDF and the LM's likelihood, trained on half the documents

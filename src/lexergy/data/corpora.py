@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
+from lexergy.data.folder import locate
 from lexergy.errors import LexergyError
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".tex")
@@ -54,11 +55,12 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
       when it is shorter than 20,000), so that even a single file can be split by document;
     - a `.gz` of text or JSONL;
     - a folder: all of these below it, hidden files left out; each text file without titles is one document;
+    - `data:` and the path of one of these below the folder `$LEXERGY_DATA`;
     - a name for `datasets.load_dataset`, `name` or `name:configuration`, read from the Hub; `split` says
       which of its splits (`train` unless given).
     """
     name = str(source)
-    path = Path(name).expanduser()
+    path = locate(name)
     if split is not None and (name in PACKAGED or path.exists()):
         raise LexergyError(
             f"`split` is {split!r} for the corpus `{name}`; only datasets of the Hub have it: leave it out."

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from lexergy.data.folder import locate
 from lexergy.errors import LexergyError
 
 PAD = -1
@@ -24,7 +25,7 @@ class Phonemes:
 def load_phonemes(path: str | Path, max_length: int = MAX_LENGTH) -> Phonemes:
     """The entries of a cmudict file with at most so many phonemes, their stress marks removed."""
     try:
-        lines = Path(path).expanduser().read_text(encoding="latin-1").splitlines()
+        lines = locate(path).read_text(encoding="latin-1").splitlines()
     except OSError as error:
         raise LexergyError(
             f"the pronouncing dictionary {path} cannot be read ({error.strerror}); expected the file cmudict-0.7b."

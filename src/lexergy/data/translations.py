@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lexergy.data.corpora import Document
+from lexergy.data.folder import locate
 from lexergy.data.splits import split_documents
 from lexergy.errors import LexergyError
 
@@ -30,7 +31,7 @@ class PairSplits(NamedTuple):
 def load_pairs(path: str | Path, *, source_column: int = 0, target_column: int = 1) -> list[Pair]:
     """The pairs of a file with one per line, tab-separated, as Tatoeba's are; further columns are left alone."""
     try:
-        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+        lines = locate(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise LexergyError(

@@ -3,13 +3,15 @@
 import hashlib
 from pathlib import Path
 
+from lexergy.data.folder import locate
+
 WHOLE_BYTES = 2**26  # larger files are weights: their length, head and tail tell them apart
 ENDS_BYTES = 2**20
 
 
 def fingerprint(source: str) -> str | None:
     """A hash of a file's or folder's content; None for a name, which stands for the same thing everywhere."""
-    path = Path(source).expanduser()
+    path = locate(source)
     if not path.exists():
         return None
     digest = hashlib.sha256()

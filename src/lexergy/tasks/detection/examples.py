@@ -3,13 +3,13 @@
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lexergy.data.corpora import Document, load_corpus
+from lexergy.data.folder import locate
 from lexergy.data.plain_text import plain_text
 from lexergy.data.splits import split_documents
 from lexergy.errors import LexergyError
@@ -107,7 +107,7 @@ def matched_lengths(lengths: Sequence[int], is_machine: Sequence[bool]) -> list[
 
 
 def _location(source: str) -> str:
-    path = Path(source).expanduser()
+    path = locate(source)
     return str(path.resolve()) if path.exists() else source
 
 

@@ -5,10 +5,11 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
+import torch
 
 from lexergy.report import page
 from lexergy.report.page import page_content, render_page, training_panels, write_report
-from toys.runs import make_run
+from toys.runs import make_perplexity, make_run, make_windows
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 
@@ -101,7 +102,7 @@ def test_several_energies_share_a_prompt(tmp_path, no_drawing):
 def test_share_ranked_right(run_result, no_drawing):
     energy = dataclasses.replace(
         run_result.energies["energy"],
-        human_energies=np.array([0.0, 10.0]),
+        perplexity=make_perplexity(windows=make_windows(torch.tensor([0.0, 10.0]))),
         lm_energies=np.array([[1.0, -1.0, 2.0, 3.0], [11.0, 12.0, 13.0, 14.0]]),
     )
     figures = page_content(dataclasses.replace(run_result, energies={"energy": energy}))["energies"][0]["figures"]

@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 
+from lexergy.core.candidates import Candidate
+from lexergy.core.estimation.partition import PartitionCurve
+from lexergy.core.estimation.perplexity import CurvePoint, PerplexityEstimate, WindowEstimates
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report import plots
 from lexergy.report.page import render_page
-from lexergy.runs.records import (
-    CandidateResult,
-    CorpusFacts,
-    CurvePoint,
-    EnergyResult,
-    GenerationResult,
-    PerplexityResult,
-    RunResult,
-)
+from lexergy.runs.records import CorpusFacts, EnergyResult, GenerationResult, RunResult
 
 TRAINING = {"learning_rate": 1e-3, "max_steps": 60, "batch_size": 32}
 RECIPE = {
@@ -28,7 +24,14 @@ HOSTILE = "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>
 PLOTS = ("perplexity_curve", "energy_histogram", "training_curves", "sorted_weights", "stage_seconds")
 
 
-def make_perplexity(**changes) -> PerplexityResult:
+def make_windows(energy) -> WindowEstimates:
+    """Windows of these energies (B,), each with a log Z between -0.1 and 0.1."""
+    zeros = torch.zeros(len(energy), dtype=torch.double)
+    bounds = torch.full((len(energy), 1), 0.1, dtype=torch.double)
+    return WindowEstimates(zeros - 100, energy.double(), PartitionCurve((64,), -bounds, bounds), zeros + 12, zeros)
+
+
+def make_perplexity(**changes) -> PerplexityEstimate:
     sizes = (2, 4, 8, 16, 32, 64)
     curve = tuple(CurvePoint(n, 26.4 - 1.2 / n, 26.4 + 2.9 / n) for n in sizes)
     values = {
@@ -44,9 +47,11 @@ def make_perplexity(**changes) -> PerplexityResult:
         "pareto_k_threshold": 0.45,
         "num_windows": 64,
         "num_samples": 64,
+        "continuation_length": 32,
         "curve": curve,
+        "windows": make_windows(torch.zeros(64)),
     }
-    return PerplexityResult(**(values | changes))
+    return PerplexityEstimate(**(values | changes))
 
 
 def make_run(folder, energies=("energy",), sample_text=" strong, and getting stronger every day.", **changes):
@@ -61,13 +66,14 @@ def make_run(folder, energies=("energy",), sample_text=" strong, and getting str
         }
         for step in range(0, 61, 5)
     )
-    candidates = tuple(CandidateResult(sample_text, energy, -80.0, 0.1) for energy in (-4.1, -3.9, -2.5, -2.2, -2.0))
+    candidates = tuple(Candidate(sample_text, energy, -80.0, 0.1) for energy in (-4.1, -3.9, -2.5, -2.2, -2.0))
     results = {
         name: EnergyResult(
             name=name,
             kind="states",
-            perplexity=make_perplexity(**changes),
-            human_energies=generator.normal(-1.6, 1.4, 64),
+            perplexity=make_perplexity(
+                **{"windows": make_windows(torch.from_numpy(generator.normal(-1.6, 1.4, 64)))} | changes
+            ),
             lm_energies=generator.normal(1.2, 1.5, (64, 64)),
             history=history,
         )

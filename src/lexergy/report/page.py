@@ -7,11 +7,12 @@ from typing import Any
 
 import yaml
 
+from lexergy.core.candidates import Candidate
 from lexergy.files import atomic_write_text
 from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.report import plots, tables
 from lexergy.report.html import render
-from lexergy.runs.records import CandidateResult, EnergyResult, GenerationResult, RunResult, load_run
+from lexergy.runs.records import EnergyResult, GenerationResult, RunResult, load_run
 
 REPORT_FILE = "report.html"
 MOST_CANDIDATES_SHOWN = 5
@@ -160,7 +161,7 @@ def _joint_sample(generation: GenerationResult) -> dict[str, Any]:
     }
 
 
-def _candidate_rows(candidates: tuple[CandidateResult, ...]) -> list[dict[str, str]]:
+def _candidate_rows(candidates: tuple[Candidate, ...]) -> list[dict[str, str]]:
     return [
         {"energy": tables.number(candidate.energy), "text": candidate.text}
         for candidate in candidates[:MOST_CANDIDATES_SHOWN]

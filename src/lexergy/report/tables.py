@@ -2,55 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+from lexergy.core.estimation.perplexity import ExactPerplexity, PerplexityEstimate
 
 SIDE_BY_SIDE = 3  # models
 # Of many models, and under a shorter name where there is one.
 MAIN_COLUMNS = {"perplexity": "", "gain": "", "nats per token": "", "bounds gap": "gap", "ESS": "", "k-hat": ""}
-
-
-class Perplexity(Protocol):
-    """What a stored result and a fresh estimate have in common."""
-
-    @property
-    def base(self) -> float: ...
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-    @property
-    def std_error(self) -> float: ...
-    @property
-    def gain(self) -> float: ...
-    @property
-    def gain_std_error(self) -> float: ...
-    @property
-    def ess(self) -> float: ...
-    @property
-    def pareto_k(self) -> float: ...
-    @property
-    def pareto_k_above(self) -> float: ...
-    @property
-    def pareto_k_threshold(self) -> float: ...
-    @property
-    def num_windows(self) -> int: ...
-    @property
-    def num_samples(self) -> int: ...
-
-
-class Baseline(Protocol):
-    """A model whose perplexity is exact."""
-
-    @property
-    def perplexity(self) -> float: ...
-    @property
-    def std_error(self) -> float: ...
-    @property
-    def gain(self) -> float: ...
-    @property
-    def gain_std_error(self) -> float: ...
-    @property
-    def num_windows(self) -> int: ...
 
 
 class Table(NamedTuple):
@@ -60,7 +18,9 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def perplexity_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, Baseline] | None = None) -> Table:
+def perplexity_table(
+    estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity] | None = None
+) -> Table:
     """The frozen LM, baselines, and each energy's joint model: interval, gain, and how far to trust the weights."""
     first = next(iter(estimates.values()))
     rows: list[tuple[str, ...]] = [("frozen LM", number(first.base), *[""] * 8)]
@@ -95,13 +55,13 @@ def perplexity_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str
     return Table(columns, rows)
 
 
-def _baseline_row(name: str, baseline: Baseline) -> tuple[str, ...]:
+def _baseline_row(name: str, baseline: ExactPerplexity) -> tuple[str, ...]:
     gain = percent(1 - math.exp(-baseline.gain))
     cells = (number(baseline.perplexity), number(baseline.std_error), gain, _nats(baseline))
     return (f"baseline, {name}", *cells, *[""] * 3, str(baseline.num_windows), "")
 
 
-def _nats(model: Perplexity | Baseline) -> str:
+def _nats(model: PerplexityEstimate | ExactPerplexity) -> str:
     return f"{number(model.gain, 3)} ± {number(model.gain_std_error, 3)}"
 
 
@@ -111,7 +71,7 @@ def transposed(table: Table) -> Table:
     return Table(columns, rows)
 
 
-def terminal_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, Baseline]) -> Table:
+def terminal_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
     """What fits 80 columns: few models side by side with all numbers, many below each other with the main ones."""
     table = perplexity_table(estimates, baselines)
     if len(table.rows) <= SIDE_BY_SIDE:
@@ -121,7 +81,7 @@ def terminal_table(estimates: Mapping[str, Perplexity], baselines: Mapping[str, 
     return Table(("", *(short or column for column, short in MAIN_COLUMNS.items())), rows)
 
 
-def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
+def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
     """The result of each energy in a sentence; of many, the table tells more than as many sentences.
 
     Where there is one energy only, its name says nothing.
@@ -138,14 +98,14 @@ def headlines(estimates: Mapping[str, Perplexity]) -> list[str]:
     ]
 
 
-def verdicts(estimates: Mapping[str, Perplexity]) -> list[str]:
+def verdicts(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
     """What k-hat and the effective sample size say about each interval, in plain words."""
     if len(estimates) > SIDE_BY_SIDE:
         return [_verdict_on_many(estimates)]
     return [("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate) for name, estimate in estimates.items()]
 
 
-def _verdict_on_many(estimates: Mapping[str, Perplexity]) -> str:
+def _verdict_on_many(estimates: Mapping[str, PerplexityEstimate]) -> str:
     first = next(iter(estimates.values()))
     doubtful = [name for name, estimate in estimates.items() if not estimate.pareto_k <= estimate.pareto_k_threshold]
     threshold = number(first.pareto_k_threshold)
@@ -158,7 +118,7 @@ def _verdict_on_many(estimates: Mapping[str, Perplexity]) -> str:
     )
 
 
-def _headline(model: str, estimate: Perplexity) -> str:
+def _headline(model: str, estimate: PerplexityEstimate) -> str:
     gain = relative_gain(estimate)
     if not math.isfinite(gain):
         return (
@@ -173,7 +133,7 @@ def _headline(model: str, estimate: Perplexity) -> str:
     )
 
 
-def _verdict(estimate: Perplexity) -> str:
+def _verdict(estimate: PerplexityEstimate) -> str:
     threshold = estimate.pareto_k_threshold
     worth = (
         f"The {estimate.num_samples} weighted samples of a window are worth "
@@ -196,12 +156,12 @@ def _verdict(estimate: Perplexity) -> str:
     return f"{worth}; {trust}."
 
 
-def relative_gain(estimate: Perplexity) -> float:
+def relative_gain(estimate: PerplexityEstimate) -> float:
     """By which share the pessimistic perplexity lies below the frozen LM's."""
     return 1 - estimate.upper / estimate.base
 
 
-def bounds_gap(estimate: Perplexity) -> float:
+def bounds_gap(estimate: PerplexityEstimate) -> float:
     """How far apart the two ends are, as a share of the optimistic one."""
     return estimate.upper / estimate.lower - 1
 

@@ -1,14 +1,27 @@
 """What a finished run found, read from its files and nothing else."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import torch
+from torch import Tensor
 
+from lexergy.core.candidates import Candidate
+from lexergy.core.estimation.partition import PartitionCurve
+from lexergy.core.estimation.perplexity import (
+    CurvePoint,
+    ExactPerplexity,
+    PerplexityEstimate,
+    WindowEstimates,
+    window_estimates,
+)
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage
@@ -18,34 +31,7 @@ ESTIMATES_FILE = "estimates.json"
 WEIGHTS_FOLDER = "weights"
 HISTORY_FILE = "history.json"
 TOKENS_FILE = "tokens.parquet"
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """The joint model's perplexity as estimated with fewer samples (Fig. 2 left, Deng et al. 2020)."""
-
-    num_samples: int
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class PerplexityResult:
-    """Perplexity on held-out windows: the base LM's, and bounds on the joint model's (Theorem 2)."""
-
-    base: float
-    lower: float  # optimistic
-    upper: float  # pessimistic
-    std_error: float  # of `upper`, bootstrap over windows
-    gain: float  # nats per token, pessimistic
-    gain_std_error: float
-    ess: float  # mean over windows
-    pareto_k: float  # median over windows; NaN with too few samples
-    pareto_k_above: float  # share of windows above the threshold
-    pareto_k_threshold: float
-    num_windows: int
-    num_samples: int
-    curve: tuple[CurvePoint, ...]
+BASE_COLUMN = "base_log_prob"  # log P_LM of people's continuations, (N,)
 
 
 @dataclass(frozen=True)
@@ -54,34 +40,23 @@ class EnergyResult:
 
     name: str
     kind: str
-    perplexity: PerplexityResult
-    human_energies: np.ndarray  # (N,) of people's test continuations
-    lm_energies: np.ndarray  # (N, n) of the LM's continuations of the same prefixes
+    perplexity: PerplexityEstimate
+    lm_energies: np.ndarray  # (N, n) of the LM's continuations of the test prefixes
     history: tuple[dict[str, Any], ...]
+
+    @property
+    def human_energies(self) -> np.ndarray:  # (N,)
+        """Of people's continuations of the same prefixes."""
+        return self.perplexity.windows.energy.numpy()
 
 
 @dataclass(frozen=True)
-class BaselineResult:
-    """An autoregressive baseline on the energies' test windows: exact, as it is normalised token by token."""
+class BaselineResult(ExactPerplexity):
+    """An autoregressive baseline on the energies' test windows."""
 
     name: str
     kind: str
-    perplexity: float
-    std_error: float  # bootstrap over windows
-    gain: float  # nats per token over the base LM
-    gain_std_error: float  # paired
     parameters: int  # of the whole model: LM and residual of a RALM
-    num_windows: int
-
-
-@dataclass(frozen=True)
-class CandidateResult:
-    """A continuation that the LM proposed."""
-
-    text: str
-    energy: float
-    log_prob: float
-    weight: float  # normalised importance weight
 
 
 @dataclass(frozen=True)
@@ -92,8 +67,8 @@ class GenerationResult:
     prompt: str
     base_text: str
     joint_text: str
-    best: tuple[CandidateResult, ...]  # lowest energy first
-    worst: tuple[CandidateResult, ...]  # highest energy first
+    best: tuple[Candidate, ...]  # lowest energy first
+    worst: tuple[Candidate, ...]  # highest energy first
     ess: float
     pareto_k: float
     num_candidates: int
@@ -201,19 +176,53 @@ def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
     return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
 
 
+def write_estimates(folder: Path, estimates: Mapping[str, PerplexityEstimate]) -> None:
+    """Keep the estimates of a stage `perplexity` or `sums`."""
+    atomic_write_json(folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
+
+
+def write_generation(path: Path, generation: GenerationResult) -> None:
+    atomic_write_json(path, _plain(generation))
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """A dataclass as JSON knows it, tensors as lists."""
+
+    def as_dict(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in items}
+
+    return asdict(record, dict_factory=as_dict)
+
+
 def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResult:
     is_sum = name in recipe.sums
     measured = folder / ("sums" if is_sum else "perplexity")
-    columns = [human_column(name), weights_column(name)]
-    weights = read_weights(measured, columns)
+    log_weights = from_column(read_weights(measured, [weights_column(name)]).column(0))  # (N, n)
+    record = _read_json(measured / ESTIMATES_FILE)[name]
+    if "windows" in record:
+        windows = _windows(record["windows"])
+    else:  # finished before what each window's estimate is made of was kept
+        human = read_weights(measured, [human_column(name)]).column(0)
+        base = read_weights(folder / "perplexity", [BASE_COLUMN]).column(0)
+        windows = window_estimates(*map(torch.from_numpy, (from_column(base), from_column(human), log_weights)))
+    curve = tuple(CurvePoint(**point) for point in record["curve"])
+    length = {"continuation_length": recipe.windows.continuation}
     return EnergyResult(
         name=name,
         kind=recipe.energies[name].kind,
-        perplexity=_perplexity(_read_json(measured / ESTIMATES_FILE)[name]),
-        human_energies=from_column(weights.column(columns[0])),
-        lm_energies=-from_column(weights.column(columns[1])),
+        perplexity=PerplexityEstimate(**length | record | {"curve": curve, "windows": windows}),
+        lm_energies=-log_weights,
         history=() if is_sum else _read_history(folder / name),
     )
+
+
+def _windows(record: dict[str, Any]) -> WindowEstimates:
+    def tensor(values: list[Any]) -> Tensor:
+        return torch.tensor(values, dtype=torch.double)
+
+    bounds = record.pop("log_z")
+    curve = PartitionCurve(tuple(bounds["sizes"]), tensor(bounds["lower"]), tensor(bounds["upper"]))
+    return WindowEstimates(log_z=curve, **{name: tensor(values) for name, values in record.items()})
 
 
 def _read_baselines(folder: Path, recipe: ResidualRecipe) -> dict[str, BaselineResult]:
@@ -224,11 +233,6 @@ def _read_baselines(folder: Path, recipe: ResidualRecipe) -> dict[str, BaselineR
     }
 
 
-def _perplexity(record: dict[str, Any]) -> PerplexityResult:
-    curve = tuple(CurvePoint(**point) for point in record["curve"])
-    return PerplexityResult(**{**record, "curve": curve})
-
-
 def _read_generations(folder: Path, recipe: ResidualRecipe) -> tuple[GenerationResult, ...]:
     prompts = () if recipe.generation is None else recipe.generation.prompts
     files = [generation_file(number, name) for number in range(len(prompts)) for name in recipe.energies]
@@ -236,7 +240,12 @@ def _read_generations(folder: Path, recipe: ResidualRecipe) -> tuple[GenerationR
 
 
 def _generation(record: dict[str, Any]) -> GenerationResult:
-    candidates = {key: tuple(CandidateResult(**candidate) for candidate in record[key]) for key in ("best", "worst")}
+    candidates = {
+        key: tuple(
+            Candidate(**{**candidate, "tokens": tuple(candidate.get("tokens", ()))}) for candidate in record[key]
+        )
+        for key in ("best", "worst")
+    }
     return GenerationResult(**{**record, **candidates})
 
 

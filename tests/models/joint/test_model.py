@@ -48,8 +48,8 @@ def random_energy(scale: float, power: int):
     return lambda tokens: scale * torch.rand(len(tokens), generator=generator) ** power
 
 
-def index(continuation: Tensor) -> int:
-    return sum(int(token) * 7**place for place, token in enumerate(reversed(continuation.tolist())))
+def index(continuation: Tensor | tuple[int, ...]) -> int:
+    return sum(int(token) * 7**place for place, token in enumerate(reversed([*continuation])))
 
 
 def exact_window_log_prob(joint: ResidualEBM, window: Tensor) -> float:
@@ -172,8 +172,8 @@ def test_standard_error_covers_the_spread_between_sets_of_windows():
 
 def test_curve_narrows_to_the_estimate(joint):
     curve = joint.perplexity(WINDOWS.repeat(20, 1), 1, num_samples=64).curve
-    assert curve.num_samples == (4, 8, 16, 32, 64)
-    gaps = [upper - lower for lower, upper in zip(curve.lower, curve.upper, strict=True)]
+    assert [point.num_samples for point in curve] == [4, 8, 16, 32, 64]
+    gaps = [point.upper - point.lower for point in curve]
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[0] > 4 * gaps[-1] > 0
 
@@ -349,15 +349,15 @@ def test_generate_follows_the_exact_joint(gpt, truncation):
 def test_generation_carries_its_candidates(gpt):
     out = gpt.generate(torch.tensor([3]), num_candidates=20, max_new_tokens=2, seed=5)
     samples = gpt.lm.sample(torch.tensor([[3]]), num_samples=20, max_new_tokens=2, seed=5)
-    assert torch.equal(out.base.tokens, samples.tokens[0, 0])
-    assert torch.equal(out.candidates[out.chosen].tokens, out.tokens)
+    assert out.base.tokens == tuple(samples.tokens[0, 0].tolist())
+    assert out.candidates[out.chosen].tokens == tuple(out.tokens.tolist())
     assert sorted(index(c.tokens) for c in out.candidates) == sorted(index(row) for row in samples.tokens[0])
     energies = [candidate.energy for candidate in out.candidates]
     assert energies == sorted(energies)
     weights = torch.tensor([-energy for energy in energies]).softmax(0)
     law = exact_log_prob(gpt.lm, torch.tensor([3]), 2)
     for candidate, weight in zip(out.candidates, weights, strict=True):
-        whole = torch.cat([torch.tensor([3]), candidate.tokens])[None]
+        whole = torch.tensor([[3, *candidate.tokens]])
         assert candidate.energy == pytest.approx(float(table(gpt)(whole)[0]))
         assert candidate.log_prob == pytest.approx(float(law[index(candidate.tokens)]), abs=1e-4)
         assert candidate.weight == pytest.approx(float(weight), abs=1e-6)
@@ -396,7 +396,7 @@ def test_stop_token_ends_a_candidate(gpt):
     out = joint.generate([3], num_candidates=60, max_new_tokens=5, stop_token=1)
     ended = [c.tokens for c in out.candidates if c.tokens[-1] == 1]
     assert {len(tokens) for tokens in ended} >= {1, 2}
-    assert all((tokens[:-1] != 1).all() for tokens in ended)
+    assert all(1 not in tokens[:-1] for tokens in ended)
     assert all(len(c.tokens) == 5 for c in out.candidates if c.tokens[-1] != 1)
 
 

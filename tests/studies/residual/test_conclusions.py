@@ -210,7 +210,9 @@ def test_table_1_is_paired_by_window(study_run):
 def shifted(run, name, nats):
     """The run with one energy's gain raised by so many nats per token in every window."""
     energy = run.energies[name]
-    moved = dataclasses.replace(energy, human_energies=energy.human_energies - nats * run.recipe.windows.continuation)
+    estimate, windows = energy.perplexity, energy.perplexity.windows
+    lower = dataclasses.replace(windows, energy=windows.energy - nats * estimate.continuation_length)
+    moved = dataclasses.replace(energy, perplexity=dataclasses.replace(estimate, windows=lower))
     return dataclasses.replace(run, energies=run.energies | {name: moved})
 
 

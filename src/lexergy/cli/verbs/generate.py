@@ -20,7 +20,8 @@ from lexergy.cli.render import print_json, print_lines, print_passage, print_tab
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
-    from lexergy.models.joint.model import Candidate, Generation, LongGeneration
+    from lexergy.core.candidates import Candidate
+    from lexergy.models.joint.model import Generation, LongGeneration
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
@@ -162,13 +163,9 @@ def _record(prompt: str, energy: str, generation: "Generation", show: int) -> di
         "ess": generation.ess,
         "pareto_k": generation.pareto_k,
         "num_candidates": len(generation.candidates),
-        "best": [_candidate_record(candidate) for candidate in best],
-        "worst": [_candidate_record(candidate) for candidate in worst],
+        "best": best,
+        "worst": worst,
     }
-
-
-def _candidate_record(candidate: "Candidate") -> dict:
-    return {name: getattr(candidate, name) for name in ("text", "energy", "log_prob", "weight")}
 
 
 def _print(prompt: str, energy: str, generation: "Generation", show: int) -> None:

@@ -12,7 +12,6 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.core.estimation.perplexity import PerplexityEstimate
-    from lexergy.report.tables import Perplexity
     from lexergy.runs.records import RunResult
 
 
@@ -66,11 +65,10 @@ def perplexity(
 
     result = load_run(run)
     names = list(result.energies) if energy is None else [choose_energy(result, energy)]
-    estimates: dict[str, Perplexity]
     if samples is None:
         estimates = {name: result.energies[name].perplexity for name in names}
     else:
-        estimates = dict(_estimate(result, names, samples, _num_windows(result, windows), seed or 0))
+        estimates = _estimate(result, names, samples, _num_windows(result, windows), seed or 0)
     if as_json:
         print_json({"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}})
     else:
@@ -98,7 +96,7 @@ def _estimate(
     return evaluate(opened.lm, energies, windows, samples, seed)
 
 
-def _print(estimates: "dict[str, Perplexity]") -> None:
+def _print(estimates: "dict[str, PerplexityEstimate]") -> None:
     from lexergy.report.tables import headlines, perplexity_table, transposed, verdicts
 
     print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates)))

@@ -1,6 +1,6 @@
 """The joint model's perplexity as an interval, from the log-weights of samples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,24 +18,41 @@ class WindowEstimates:
 
     base_log_prob: Tensor  # (B,) log P_LM(continuation | prefix)
     energy: Tensor  # (B,) E(x) of the window's own text
-    log_z_lower: Tensor  # (B,)
-    log_z_upper: Tensor  # (B,)
+    log_z: partition.PartitionCurve  # (B, S): both bounds, from ever more samples
     ess: Tensor  # (B,)
     pareto_k: Tensor  # (B,)
 
+    @property
+    def log_z_lower(self) -> Tensor:  # (B,)
+        """From all samples."""
+        return self.log_z.lower[:, -1]
+
+    @property
+    def log_z_upper(self) -> Tensor:  # (B,)
+        """From all samples."""
+        return self.log_z.upper[:, -1]
+
+    @property
+    def pessimistic_gain(self) -> Tensor:  # (B,)
+        """-(E + log Z), what the energy adds to the window's log-probability, with the upper bound of log Z."""
+        return -(self.energy + self.log_z_upper)
+
 
 @dataclass(frozen=True)
-class PerplexityCurve:
-    """The interval against the number of samples (Fig. 2 left, Deng et al. 2020)."""
+class CurvePoint:
+    """The interval from fewer samples (Fig. 2 left, Deng et al. 2020)."""
 
-    num_samples: tuple[int, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
+    num_samples: int
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True)
 class PerplexityEstimate:
-    """Perplexity of the joint model, between an optimistic and a pessimistic value, beside the base LM's."""
+    """Perplexity of the joint model, between an optimistic and a pessimistic value, beside the base LM's.
+
+    Computed, stored, printed and plotted as it is.
+    """
 
     base: float  # the LM alone
     lower: float  # optimistic: from the lower bound of log Z
@@ -44,14 +61,14 @@ class PerplexityEstimate:
     gain: float  # nats per token, pessimistic: log base - log upper
     gain_std_error: float  # paired bootstrap over windows
     ess: float  # mean over windows
-    pareto_k: float  # median over windows
+    pareto_k: float  # median over windows; NaN with too few samples
     pareto_k_above: float  # fraction of windows above the threshold
     pareto_k_threshold: float
     num_samples: int
     num_windows: int
     continuation_length: int
-    curve: PerplexityCurve
-    windows: WindowEstimates
+    curve: tuple[CurvePoint, ...]
+    windows: WindowEstimates = field(compare=False)
 
     @property
     def reliable(self) -> bool:
@@ -100,46 +117,57 @@ def perplexity_from_weights(
     exp(-1/(B C) sum_b [log P_LM(x_b) - E(x_b) - log Z_b]), Sec. 3.2, Deng et al. 2020, with log Z_b from both
     sides of Theorem 2. `seed` is the bootstrap's.
     """
-    _check_shapes(base_log_prob, energy, log_weights, continuation_length)
-    base_log_prob, energy = base_log_prob.detach().double().cpu(), energy.detach().double().cpu()
+    if continuation_length < 1:
+        raise LexergyError(f"`continuation_length` is {continuation_length}; expected at least 1.")
+    windows = window_estimates(base_log_prob, energy, log_weights)
+    num_samples = log_weights.shape[1]
+    gain = windows.pessimistic_gain / continuation_length  # (B,)
+    base = windows.base_log_prob / continuation_length  # (B,)
+    threshold = importance.pareto_k_threshold(num_samples)
+    unscaled = (windows.base_log_prob - windows.energy)[:, None]  # (B, 1)
+    lower, upper = (
+        _perplexity((unscaled - bound).T / continuation_length).tolist()  # S
+        for bound in (windows.log_z.lower, windows.log_z.upper)
+    )
+    return PerplexityEstimate(
+        base=float(_perplexity(base)),
+        lower=lower[-1],
+        upper=upper[-1],
+        std_error=bootstrap_std_error(base + gain, seed, statistic=_perplexity),
+        gain=float(gain.mean()),
+        gain_std_error=bootstrap_std_error(gain, seed),
+        ess=float(windows.ess.mean()),
+        pareto_k=float(windows.pareto_k.nanmedian()),
+        pareto_k_above=float((windows.pareto_k > threshold).double().mean()),
+        pareto_k_threshold=threshold,
+        num_samples=num_samples,
+        num_windows=len(gain),
+        continuation_length=continuation_length,
+        curve=tuple(map(CurvePoint, windows.log_z.sizes, lower, upper)),
+        windows=windows,
+    )
+
+
+def window_estimates(
+    base_log_prob: Tensor,  # (B,)
+    energy: Tensor,  # (B,)
+    log_weights: Tensor,  # (B, n)
+) -> WindowEstimates:
+    """Bounds on log Z of each window and how far to trust its weights, beside log P_LM and E of its own text."""
+    _check_shapes(base_log_prob, energy, log_weights)
     num_samples = log_weights.shape[1]
     sizes = partition.doubling_sizes(num_samples)
     # A few windows at a time, so that the double-precision copies stay small however many samples there are.
     groups = log_weights.detach().cpu().split(max(1, _WEIGHTS_AT_ONCE // num_samples))
     curves = [partition.curve(group, sizes) for group in groups]
-    log_z_lower = torch.cat([curve.lower for curve in curves])  # (B, S)
-    log_z_upper = torch.cat([curve.upper for curve in curves])  # (B, S)
-    pareto_k = torch.cat([importance.pareto_k(group) for group in groups])  # (B,)
-    windows = WindowEstimates(
-        base_log_prob=base_log_prob,
-        energy=energy,
-        log_z_lower=log_z_lower[:, -1],
-        log_z_upper=log_z_upper[:, -1],
+    return WindowEstimates(
+        base_log_prob=base_log_prob.detach().double().cpu(),
+        energy=energy.detach().double().cpu(),
+        log_z=partition.PartitionCurve(
+            sizes, torch.cat([curve.lower for curve in curves]), torch.cat([curve.upper for curve in curves])
+        ),
         ess=torch.cat([importance.effective_sample_size(group) for group in groups]),
-        pareto_k=pareto_k,
-    )
-    gain = -(energy + windows.log_z_upper) / continuation_length  # (B,)
-    pessimistic = base_log_prob / continuation_length + gain  # (B,)
-    threshold = importance.pareto_k_threshold(num_samples)
-    unscaled = (base_log_prob - energy)[:, None]  # (B, 1)
-    lower = _perplexity((unscaled - log_z_lower).T / continuation_length)  # (S,)
-    upper = _perplexity((unscaled - log_z_upper).T / continuation_length)  # (S,)
-    return PerplexityEstimate(
-        base=float(_perplexity(base_log_prob / continuation_length)),
-        lower=float(lower[-1]),
-        upper=float(upper[-1]),
-        std_error=bootstrap_std_error(pessimistic, seed, statistic=_perplexity),
-        gain=float(gain.mean()),
-        gain_std_error=bootstrap_std_error(gain, seed),
-        ess=float(windows.ess.mean()),
-        pareto_k=float(pareto_k.nanmedian()),
-        pareto_k_above=float((pareto_k > threshold).double().mean()),
-        pareto_k_threshold=threshold,
-        num_samples=num_samples,
-        num_windows=len(energy),
-        continuation_length=continuation_length,
-        curve=PerplexityCurve(sizes, tuple(lower.tolist()), tuple(upper.tolist())),
-        windows=windows,
+        pareto_k=torch.cat([importance.pareto_k(group) for group in groups]),
     )
 
 
@@ -147,7 +175,7 @@ def _perplexity(log_prob_per_token: Tensor) -> Tensor:  # (..., B) -> (...)
     return torch.exp(-log_prob_per_token.mean(dim=-1))
 
 
-def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, continuation_length: int) -> None:
+def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor) -> None:
     shapes = [tuple(tensor.shape) for tensor in (base_log_prob, energy, log_weights)]
     num_windows = base_log_prob.shape[0] if base_log_prob.ndim else 0
     if shapes != [(num_windows,), (num_windows,), (num_windows, log_weights.shape[-1])] or num_windows == 0:
@@ -159,5 +187,3 @@ def _check_shapes(base_log_prob: Tensor, energy: Tensor, log_weights: Tensor, co
         raise LexergyError(
             f"`num_samples` is {log_weights.shape[1]}; expected at least 2; the upper bound leaves one out."
         )
-    if continuation_length < 1:
-        raise LexergyError(f"`continuation_length` is {continuation_length}; expected at least 1.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from lexergy.core.candidates import Candidate
 from lexergy.core.estimation import importance
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
@@ -22,17 +23,6 @@ _MOST_DOUBLINGS = 4  # a budget of 16 times the first candidates, unless one is 
 
 class UnreliableWeightsWarning(UserWarning):
     """The importance weights are too heavy-tailed for the number of samples."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One continuation drawn from the LM."""
-
-    text: str  # empty when the LM has no tokenizer
-    tokens: Tensor  # (C,), up to and with the stop token where there is one
-    energy: float
-    log_prob: float  # under the (truncated) law it was drawn from
-    weight: float  # its probability of being chosen
 
 
 @dataclass(frozen=True)
@@ -96,15 +86,21 @@ def joint_sample(
     number = uniforms(seed, [0], max_new_tokens, 0, 1)[0]  # (1,)
     chosen = int(importance.resample(-energy, number))
     weights = torch.softmax(-energy, dim=0)  # (n,)
-    columns = (tokens, lengths.tolist(), energy.tolist(), log_prob.tolist(), weights.tolist())
-    candidates = [
-        Candidate(_text(joint.lm, row[:length], stop_token), row[:length], *numbers)
-        for row, length, *numbers in zip(*columns, strict=True)
-    ]
+    rows = [row[:length] for row, length in zip(tokens, lengths.tolist(), strict=True)]
+    candidates = list(
+        map(
+            Candidate,
+            (_text(joint.lm, row, stop_token) for row in rows),
+            energy.tolist(),
+            log_prob.tolist(),
+            weights.tolist(),
+            (tuple(row.tolist()) for row in rows),
+        )
+    )
     order = torch.argsort(energy, stable=True)  # (n,)
     return Generation(
         text=candidates[chosen].text,
-        tokens=candidates[chosen].tokens,
+        tokens=rows[chosen],
         candidates=[candidates[i] for i in order.tolist()],
         chosen=int((order == chosen).nonzero()),
         base=candidates[0],

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
-from lexergy.core.estimation import partition
 from lexergy.core.estimation.findings import above, mean, similar
+from lexergy.core.estimation.perplexity import PerplexityEstimate
 from lexergy.report.picture import Panel, Series
 from lexergy.studies.study import Conclusion, Evidence, Size, Study, Table
 
@@ -14,12 +13,13 @@ STABLE = 0.005  # nats per token, half a per cent of the perplexity
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    curves = [one.run.energies[one.energy].perplexity.curve for one in evidence]
+    estimates = [one.run.energies[one.energy].perplexity for one in evidence]
+    curves = [estimate.curve for estimate in estimates]
     sizes = [point.num_samples for point in curves[0]]
     lower = np.mean([[point.lower for point in curve] for curve in curves], axis=0)  # (S,)
     upper = np.mean([[point.upper for point in curve] for curve in curves], axis=0)  # (S,)
-    base = float(np.mean([one.run.energies[one.energy].perplexity.base for one in evidence]))
-    bounds = [_log_z_per_token(one, sizes) for one in evidence]  # per run: lower (N, S), upper (N, S)
+    base = float(np.mean([estimate.base for estimate in estimates]))
+    bounds = [_log_z_per_token(estimate) for estimate in estimates]  # per run: lower (N, S), upper (N, S)
     gaps = [high - low for low, high in bounds]
     quarter = max(0, len(sizes) - 3)
     rows = [
@@ -56,11 +56,10 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     )
 
 
-def _log_z_per_token(one: Evidence, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def _log_z_per_token(estimate: PerplexityEstimate) -> tuple[np.ndarray, np.ndarray]:
     """Both bounds of each window's log Z per token, against the number of samples: (N, S) each."""
-    curve = partition.curve(torch.from_numpy(-one.run.energies[one.energy].lm_energies), sizes)
-    length = one.run.recipe.windows.continuation
-    return curve.lower.numpy() / length, curve.upper.numpy() / length
+    bounds, length = estimate.windows.log_z, estimate.continuation_length
+    return bounds.lower.numpy() / length, bounds.upper.numpy() / length
 
 
 STUDY = Study(

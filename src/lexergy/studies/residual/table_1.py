@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as parquet
-import torch
 
-from lexergy.core.estimation import partition
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean, similar
 from lexergy.report.picture import Panel, Series
 from lexergy.runs.columns import from_column
@@ -116,9 +114,8 @@ def _joint_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
 
 def joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
     """-(E + log Z) / C with the upper bound of log Z."""
-    result = run.energies[name]
-    log_z = partition.upper_bound(torch.from_numpy(-result.lm_energies)).numpy()
-    return -(result.human_energies + log_z) / run.recipe.windows.continuation
+    estimate = run.energies[name].perplexity
+    return estimate.windows.pessimistic_gain.numpy() / estimate.continuation_length
 
 
 def _paper_name(result: EnergyResult) -> str:

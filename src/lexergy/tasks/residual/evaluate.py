@@ -15,7 +15,7 @@ from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.progress import progress_bar
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.records import human_column, weights_column
+from lexergy.runs.records import BASE_COLUMN, human_column, weights_column
 from lexergy.runs.shards import ShardStore
 
 ROWS_PER_BATCH = 256
@@ -43,7 +43,7 @@ def evaluate(
 
     return {
         name: perplexity_from_weights(
-            tensor("base_log_prob"),  # (N,)
+            tensor(BASE_COLUMN),  # (N,)
             tensor(human_column(name)),  # (N,)
             tensor(weights_column(name)),  # (N, n)
             windows.continuation_length,
@@ -118,7 +118,7 @@ def _weigh(
     base_log_prob = lm.log_prob(rows.tokens, prefix_length=rows.prefix_length)  # (B,)
     columns = {
         "window": pa.array(ids, pa.int64()),
-        "base_log_prob": to_column(base_log_prob.double().numpy()),
+        BASE_COLUMN: to_column(base_log_prob.double().numpy()),
     }
     for name, joint in joints.items():
         human_energy = _score(joint, prefix, rows.continuations.unsqueeze(1), human_features, features)

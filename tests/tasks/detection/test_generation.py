@@ -3,7 +3,9 @@
 import pytest
 
 from lexergy.data.corpora import load_corpus
-from lexergy.tasks.detection.generation import generated_pairs
+from lexergy.runs.workspace import open_workspace
+from lexergy.tasks.detection import generation
+from lexergy.tasks.detection.generation import GeneratedPairs, read_pairs
 from toys.texts import PEOPLE, written
 
 
@@ -15,9 +17,14 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def test_pairs_share_their_first_tokens_and_their_length(corpus, word_lm, word_lm_folder):
-    settings = {"pairs": 8, "seed": 3, "prompt_tokens": 8, "new_tokens": 12, "progress": False}
-    examples = generated_pairs([str(corpus)], str(word_lm_folder), **settings)
+def written_pairs(pairs, folder, seed=3):
+    with open_workspace(folder, seed, progress=False) as workspace:
+        return read_pairs(pairs.stage(workspace))
+
+
+def test_pairs_share_their_first_tokens_and_their_length(corpus, word_lm, word_lm_folder, tmp_path, monkeypatch):
+    pairs = GeneratedPairs((str(corpus),), str(word_lm_folder), 8, prompt_tokens=8, new_tokens=12)
+    examples = written_pairs(pairs, tmp_path / "whole")
     people, machine = examples[::2], examples[1::2]
     assert [example.is_machine for example in examples] == [False, True] * 8
     stored = " ".join(document.text for document in load_corpus(corpus))
@@ -29,4 +36,25 @@ def test_pairs_share_their_first_tokens_and_their_length(corpus, word_lm, word_l
         assert own.text != generated.text
         assert "<|endoftext|>" not in generated.text
     assert len({own.group for own in people}) > 3
-    assert examples == generated_pairs([str(corpus)], str(word_lm_folder), **settings)
+    monkeypatch.setattr(generation, "PAIRS_PER_SHARD", 3)  # shards change speed, never results
+    assert written_pairs(pairs, tmp_path / "shards") == examples
+    assert written_pairs(pairs, tmp_path / "other", seed=4) != examples
+
+
+def test_killed_texts_go_on(corpus, word_lm_folder, tmp_path, monkeypatch):
+    pairs = GeneratedPairs((str(corpus),), str(word_lm_folder), 8, prompt_tokens=8, new_tokens=12)
+    monkeypatch.setattr(generation, "PAIRS_PER_SHARD", 3)
+    write, made = GeneratedPairs._written, []
+
+    def killed(self, lm, windows, ids, seed):
+        made.append(ids)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return write(self, lm, windows, ids, seed)
+
+    monkeypatch.setattr(GeneratedPairs, "_written", killed)
+    with pytest.raises(KeyboardInterrupt):
+        written_pairs(pairs, tmp_path / "killed")
+    resumed = written_pairs(pairs, tmp_path / "killed")
+    assert made == [range(3), range(3, 6), range(3, 6), range(6, 8)]
+    assert written_pairs(pairs, tmp_path / "whole") == resumed

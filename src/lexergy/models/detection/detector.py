@@ -18,6 +18,7 @@ from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
 
 SETTINGS_FILE = "detector.json"
+STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
 FORMAT = 1
 SPAN_TOKENS = 16
 FEWEST_TOKENS = 2  # nothing predicts the first
@@ -91,8 +92,11 @@ class Detector:
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a detector from a folder that `save` (or `lexergy detect train`) has written."""
-        values = _read_settings(Path(folder))
-        reader = READERS[values.pop("reader")].load(Path(folder))
+        folder = Path(folder)
+        if (folder / STAGE / SETTINGS_FILE).is_file():
+            folder = folder / STAGE
+        values = _read_settings(folder)
+        reader = READERS[values.pop("reader")].load(folder)
         return cls(reader, DetectorSettings(**values))
 
     def save(self, folder: str | Path) -> None:

@@ -1,6 +1,6 @@
 """Train a detector that is a pretrained encoder, fine-tuned to tell machine text from people's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -12,10 +12,11 @@ from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, TokenisedText
 from lexergy.models.energies import TransformerEnergy
 from lexergy.recipes.training import TrainingRecipe
-from lexergy.tasks.detection.examples import ExampleSplits
-from lexergy.tasks.detection.prepared import FittedDetector, PreparedTexts, prepare_splits
-from lexergy.training.loop import train
+from lexergy.runs.stages import Facts
+from lexergy.runs.workspace import OpenStage
+from lexergy.tasks.detection.prepared import PreparedSplits, PreparedTexts, TextEnergies
 from lexergy.training.objectives.contrastive import ContrastiveData, NoiseContrastive
+from lexergy.training.stage import train_into
 
 BATCH_SIZE = 16  # pairs of blocks
 LEARNING_RATE = 1e-4
@@ -28,18 +29,21 @@ def encoder_detector(source: str, settings: DetectorSettings, seed: int) -> Dete
 
 
 def fit_encoder(
-    detector: Detector, splits: ExampleSplits, folder: Path, *, epochs: int, seed: int, progress: bool
-) -> FittedDetector:
+    detector: Detector,
+    texts: PreparedSplits,
+    stage: OpenStage,
+    *,
+    epochs: int,
+    seed: int,
+    save: Callable[[Path, TextEnergies], None],
+) -> Facts:
     """Fine-tune all weights on pairs of blocks by NCE (Eq. 3, Deng et al. 2020), the best epoch kept.
 
-    Killed, it goes on from its last checkpoint in `folder`.
+    Killed, it goes on from its last checkpoint.
     """
     reader = detector.reader
     assert isinstance(reader, EncoderReader)
-    prepared = prepare_splits(detector, splits)
-    objective = NoiseContrastive(
-        _pairs(detector, prepared.train, reader), _pairs(detector, prepared.validation, reader)
-    )
+    objective = NoiseContrastive(_pairs(detector, texts.train, reader), _pairs(detector, texts.validation, reader))
     epoch = -(-objective.num_examples // BATCH_SIZE)
     config = TrainingRecipe(
         learning_rate=LEARNING_RATE,
@@ -53,17 +57,15 @@ def fit_encoder(
         patience=PATIENCE,
         seed=seed,
     )
-    train(reader.energy, objective, config, folder, progress=progress, label="detector")
-    return FittedDetector(
-        detector,
-        prepared,
-        validation=text_energies(detector, prepared.validation.texts),
-        test=text_energies(detector, prepared.test.texts),
-        baselines={},
-    )
+
+    def judge_and_save(folder: Path) -> None:
+        validation, test = (_text_energies(detector, part.texts) for part in (texts.validation, texts.test))
+        save(folder, TextEnergies(validation, test, baselines={}))
+
+    return train_into(stage, reader.energy, objective, config, save=judge_and_save, label="detector")
 
 
-def text_energies(detector: Detector, texts: Sequence[TokenisedText]) -> Tensor:  # N -> (N,)
+def _text_energies(detector: Detector, texts: Sequence[TokenisedText]) -> Tensor:  # N -> (N,)
     return torch.tensor([found.energy for found in detector.judge(texts)], dtype=torch.double)
 
 

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from lexergy.files import atomic_path
 from lexergy.models.detection.detector import FEWEST_TOKENS, Detector
 from lexergy.models.detection.readers import TokenisedText
 from lexergy.tasks.detection.examples import Example, ExampleSplits, matched_lengths
 
 LEFT_OF_TEXT = 0.9
+ENERGIES_FILE = "energies.safetensors"
+BASELINE = "baseline."
 
 
 @dataclass(frozen=True)
@@ -36,14 +41,23 @@ class PreparedSplits:
 
 
 @dataclass(frozen=True)
-class FittedDetector:
-    """A detector not calibrated yet, the energies it gives, and those of what it is compared with."""
+class TextEnergies:
+    """The energies that a detector gives before it is calibrated, and those of what it is compared with."""
 
-    detector: Detector
-    texts: PreparedSplits
     validation: Tensor  # (N,)
     test: Tensor  # (N,)
-    baselines: dict[str, Tensor]  # energies of the test texts, (N,) each
+    baselines: dict[str, Tensor]  # of the test texts, (N,) each
+
+    def save(self, folder: Path) -> None:
+        baselines = {f"{BASELINE}{name}": values for name, values in self.baselines.items()}
+        with atomic_path(folder / ENERGIES_FILE) as partial:
+            save_file({"validation": self.validation, "test": self.test, **baselines}, partial)
+
+    @classmethod
+    def load(cls, folder: Path) -> "TextEnergies":
+        values = load_file(folder / ENERGIES_FILE)
+        validation, test = values.pop("validation"), values.pop("test")
+        return cls(validation, test, {name.removeprefix(BASELINE): own for name, own in values.items()})
 
 
 def prepare_splits(detector: Detector, splits: ExampleSplits) -> PreparedSplits:

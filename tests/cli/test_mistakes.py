@@ -12,18 +12,7 @@ import pytest
 from lexergy.cli.main import run_command
 from lexergy.cli.verbs import run as run_verb
 from lexergy.errors import LexergyError
-
-
-def fails(arguments, capsys, status=2):
-    """The message of a command that must fail as the user's mistake."""
-    capsys.readouterr()
-    assert run_command([str(argument) for argument in arguments]) == status
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert "Traceback" not in output.err
-    assert 1 <= len(output.err.splitlines()) <= 2
-    return output.err
-
+from toys.commands import mistake_of
 
 PROMPT = ["--prompt", "our union"]
 
@@ -61,64 +50,51 @@ PROMPT = ["--prompt", "our union"]
     ],
 )
 def test_wrong_options(arguments, parts, capsys):
-    message = fails(arguments, capsys)
+    message = mistake_of(arguments, capsys)
     assert message.startswith("error: ")
     for part in parts:
         assert part in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "none/at/all", "TEXT"], "does not exist"),
+        (["rescore", "LIST", "--model", "MODEL"], "neither of `--dev` and `--lambda`"),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "0"], "`--lambda` is 0"),
+        (["rescore", "TEXT", "--model", "MODEL", "--lambda", "1"], "is no valid JSON"),
+        (
+            ["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--metric", "rouge"],
+            "expected one of wer, bleu, chrf",
+        ),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--out", "x.txt"], "ends in .json or .jsonl"),
+        (["explain", "MODEL"], "neither of `--text` and `--file`"),
+        (["explain", "MODEL", "--text", " "], "the text is empty"),
+        (["data", "nothing"], "expected one of: librispeech-nbest"),
+        (["pretrain", "none.yaml"], "no recipe"),
+    ],
+    ids=lambda value: "-".join(value[:1] + value[-1:]).replace("/", "_") if isinstance(value, list) else None,
+)
+@pytest.mark.usefixtures("own_cache")
+def test_wrong_inputs(cloze_run, nbest_files, tmp_path, capsys, arguments, message):
+    text = tmp_path / "broken.json"
+    text.write_text("{no json")
+    places = {"MODEL": str(cloze_run / "electric"), "LIST": str(nbest_files["test"]), "TEXT": str(text)}
+    assert message in mistake_of([places.get(argument, argument) for argument in arguments], capsys)
+
+
+def test_a_file_that_is_not_there(cloze_run, capsys):
+    message = mistake_of(["score", cloze_run / "electric", "none.txt"], capsys, status=1)
+    assert message.startswith("error: none.txt: No such file")
 
 
 @pytest.mark.parametrize("verb", ["generate", "perplexity", "next-token", "report"])
 def test_folder_that_is_not_a_run(verb, tmp_path, capsys):
     more = PROMPT if verb in ("generate", "next-token") else []
     for folder in (tmp_path, tmp_path / "missing"):
-        message = fails([verb, folder, *more], capsys)
+        message = mistake_of([verb, folder, *more], capsys)
         assert f"{folder} is not a run" in message
         assert "lexergy quickstart" in message
-
-
-def test_missing_recipe(tmp_path, capsys):
-    assert "no recipe" in fails(["run", tmp_path / "missing.yaml"], capsys)
-
-
-def test_unknown_recipe_key(tiny_recipe_file, tmp_path, capsys):
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(tiny_recipe_file.read_text() + "negatives: {per_prefx: 2}\n")
-    message = fails(["run", wrong, "--folder", tmp_path / "run"], capsys)
-    assert "per_prefx" in message
-    assert "did you mean `per_prefix`?" in message
-    assert not (tmp_path / "run").exists()
-
-
-def test_corpus_shorter_than_a_window(tiny_recipe_file, tmp_path, capsys):
-    (tmp_path / "corpus.txt").write_text("too short")
-    lines = tiny_recipe_file.read_text().splitlines()
-    corpus = f"corpus: {{source: {tmp_path / 'corpus.txt'}}}"
-    short = tmp_path / "short.yaml"
-    short.write_text("\n".join(corpus if line.startswith("corpus:") else line for line in lines))
-    capsys.readouterr()
-    assert run_command(["run", str(short), "--folder", str(tmp_path / "run")]) == 2
-    error = capsys.readouterr().err
-    assert "Traceback" not in error
-    assert error.splitlines()[-1].startswith("error: ")
-
-
-def test_prompt_longer_than_the_model(tiny_run):
-    """In a process of its own: loading the models must not chatter either."""
-    command = [sys.executable, "-m", "lexergy", "generate", str(tiny_run), "--prompt", "our union " * 60]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert len(result.stderr.splitlines()) == 1
-    assert "the 48 the model can read; shorten the prompt" in result.stderr
-
-
-def test_unknown_energy(tiny_run, capsys):
-    message = fails(["generate", tiny_run, *PROMPT, "--energy", "third"], capsys)
-    assert "first, second" in message
-
-
-def test_more_windows_than_there_are(tiny_run, capsys):
-    message = fails(["perplexity", tiny_run, "--samples", 4, "--windows", 99], capsys)
-    assert "has 6 test windows" in message
 
 
 def stub_run(monkeypatch, tmp_path, error):
@@ -133,7 +109,7 @@ def stub_run(monkeypatch, tmp_path, error):
 
 def test_full_disk(monkeypatch, tmp_path, capsys):
     arguments = stub_run(monkeypatch, tmp_path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "shard-3"))
-    assert fails(arguments, capsys, status=1).startswith("disk full: ")
+    assert mistake_of(arguments, capsys, status=1).startswith("disk full: ")
 
 
 def test_full_disk_seen_through_a_library(monkeypatch, tmp_path, capsys):
@@ -141,17 +117,17 @@ def test_full_disk_seen_through_a_library(monkeypatch, tmp_path, capsys):
     wrapped.__cause__ = OSError(errno.ENOSPC, "no room")
     for error in (wrapped, RuntimeError("I/O error: No space left on device (os error 28)")):
         arguments = stub_run(monkeypatch, tmp_path, error)
-        assert fails(arguments, capsys, status=1).startswith("disk full: ")
+        assert mistake_of(arguments, capsys, status=1).startswith("disk full: ")
 
 
 def test_ctrl_c_in_a_run(monkeypatch, tmp_path, capsys):
     arguments = stub_run(monkeypatch, tmp_path, KeyboardInterrupt())
-    assert "run the same command again to go on" in fails(arguments, capsys, status=130)
+    assert "run the same command again to go on" in mistake_of(arguments, capsys, status=130)
 
 
 def test_files_that_cannot_be_opened_are_named(monkeypatch, tmp_path, capsys):
     arguments = stub_run(monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied", "/data/lm"))
-    assert fails(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
+    assert mistake_of(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
 
 
 def test_a_bug_shows_its_traceback(monkeypatch, tmp_path):

@@ -1,0 +1,34 @@
+"""`lexergy perplexity` on a tiny run."""
+
+import pytest
+
+from lexergy.cli.main import run_command
+from toys.commands import json_of, mistake_of
+
+
+def test_perplexity_reads_the_stored_result(tiny_run, capsys):
+    stored = json_of(["perplexity", tiny_run], capsys)["energies"]
+    assert stored["first"]["num_samples"] == 32
+    assert stored["first"]["num_windows"] == 6
+    assert stored["first"]["lower"] <= stored["first"]["upper"]
+    gain = 100 * (1 - stored["first"]["upper"] / stored["first"]["base"])
+    assert stored["first"]["gain_percent"] == pytest.approx(gain)
+    assert list(json_of(["perplexity", tiny_run, "--energy", "second"], capsys)["energies"]) == ["second"]
+
+
+def test_perplexity_estimates_again(tiny_run, capsys):
+    stored = json_of(["perplexity", tiny_run], capsys)["energies"]
+    fresh = json_of(["perplexity", tiny_run, "--samples", 40], capsys)["energies"]
+    assert fresh["first"]["num_samples"] == 40
+    assert fresh["first"]["base"] == pytest.approx(stored["first"]["base"])
+    fewer = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 1], capsys)["energies"]
+    assert fewer["first"]["num_windows"] == 2
+    other = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 2], capsys)["energies"]
+    assert other["first"]["upper"] != fewer["first"]["upper"]
+    assert run_command(["perplexity", str(tiny_run), "--samples", "8", "--windows", "2"]) == 0
+    assert "too few of them" in " ".join(capsys.readouterr().out.split())
+
+
+def test_more_windows_than_there_are(tiny_run, capsys):
+    message = mistake_of(["perplexity", tiny_run, "--samples", 4, "--windows", 99], capsys)
+    assert "has 6 test windows" in message

@@ -1,0 +1,38 @@
+"""`lexergy reproduce`: the list of studies, and one of them on a tiny run."""
+
+import shutil
+
+import pytest
+
+from lexergy.cli.main import run_command
+from lexergy.cli.verbs.reproduce import read_seeds
+
+
+def test_reproduce_lists_its_studies(capsys):
+    for arguments in (["reproduce"], ["reproduce", "--list"], ["reproduce", "figure-1", "--list"]):
+        assert run_command(arguments) == 0
+        text = capsys.readouterr().out
+        assert all(name in text for name in ("table-1", "figure-2-right", "tables-5-6"))
+
+
+def test_reproduce_writes_a_study(tiny_recipe_file, tiny_run, tmp_path, monkeypatch, capsys):
+    """The command's own run folder, so a run that is there already is only read."""
+    shutil.copytree(tiny_run, tmp_path / "runs" / "reproduce" / "tiny-seed0")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["reproduce", "figure-2-left", "--recipe", str(tiny_recipe_file), "--energy", "second", "--out", "here"]
+    assert run_command(arguments) == 0
+    output = capsys.readouterr()
+    assert "stage" not in output.err
+    assert "The gap between the bounds closes" in output.out
+    assert "pessimistic" in output.out
+    page = (tmp_path / "here" / "figure-2-left.md").read_text()
+    command = f"lexergy reproduce figure-2-left --size cpu --seeds 1 --recipe {tiny_recipe_file} --energy second"
+    assert f"`{command}`" in page
+    assert {path.suffix for path in (tmp_path / "here").iterdir()} == {".md", ".csv", ".png"}
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("1", (0,)), ("3", (0, 1, 2)), ("0,1,2", (0, 1, 2)), ("7,", (7,)), (" 4, 2 ", (4, 2))]
+)
+def test_seeds(text, seeds):
+    assert read_seeds(text) == seeds

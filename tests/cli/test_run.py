@@ -1,0 +1,57 @@
+"""`lexergy run` on a tiny recipe, and recipes that cannot be run."""
+
+import json
+
+import yaml
+
+from lexergy.cli.main import run_command
+from lexergy.cli.summary import show_summary
+from lexergy.runs.records import load_run
+from toys.commands import json_of, mistake_of
+
+
+def test_run_again_shows_the_same(tiny_run, tiny_recipe_file, capsys):
+    first = json.loads((tiny_run.parent / "summary.json").read_text())
+    again = json_of(["run", tiny_recipe_file, "--folder", tiny_run], capsys)
+    assert first == again
+    assert set(first["energies"]) == {"first", "second"}
+    assert first["energies"]["first"]["base"] > 1
+    assert (tiny_run / "report.html").exists()
+
+
+def test_run_for_people(tiny_run, capsys):
+    capsys.readouterr()
+    show_summary(load_run(tiny_run), tiny_run / "report.html")
+    text = capsys.readouterr().out
+    for part in ("frozen LM", "joint model, first", "bounds gap", "ESS", "k-hat", "windows", "samples"):
+        assert part in text
+    assert "our <script>alert(1)</script> union" in text
+    assert f"Report: {tiny_run / 'report.html'}" in text
+    assert f"lexergy perplexity {tiny_run} --samples 256 --windows 6" in text
+    assert max(len(line) for line in text.splitlines() if "lexergy" not in line and "Report" not in line) <= 80
+
+
+def test_missing_recipe(tmp_path, capsys):
+    assert "no recipe" in mistake_of(["run", tmp_path / "missing.yaml"], capsys)
+
+
+def test_unknown_recipe_key(tiny_recipe_file, tmp_path, capsys):
+    wrong = tmp_path / "wrong.yaml"
+    recipe = yaml.safe_load(tiny_recipe_file.read_text()) | {"negatives": {"per_prefx": 2}}
+    wrong.write_text(yaml.safe_dump(recipe))
+    message = mistake_of(["run", wrong, "--folder", tmp_path / "run"], capsys)
+    assert "per_prefx" in message
+    assert "did you mean `per_prefix`?" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_corpus_shorter_than_a_window(tiny_recipe_file, tmp_path, capsys):
+    (tmp_path / "corpus.txt").write_text("too short")
+    recipe = yaml.safe_load(tiny_recipe_file.read_text()) | {"corpus": {"source": str(tmp_path / "corpus.txt")}}
+    short = tmp_path / "short.yaml"
+    short.write_text(yaml.safe_dump(recipe))
+    capsys.readouterr()
+    assert run_command(["run", str(short), "--folder", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    assert error.splitlines()[-1].startswith("error: ")

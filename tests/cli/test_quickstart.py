@@ -1,14 +1,28 @@
-"""`lexergy quickstart`: `run` with a recipe of that name."""
+"""`lexergy quickstart`: what `run` does with the recipe of that name."""
 
-import json
+from pathlib import Path
 
-from lexergy.recipes import residual
-from toys.commands import json_of
+import pytest
+
+from lexergy.cli.main import run_command
+from lexergy.cli.verbs import quickstart, run
 
 
-def test_the_run_is_that_of_the_recipe(tiny_recipe_file, tiny_run, monkeypatch, capsys):
-    """A tiny recipe in the place of the packaged one, whose run is finished."""
-    load = residual.load_recipe
-    monkeypatch.setattr(residual, "load_recipe", lambda name: load({"quickstart": tiny_recipe_file}[name]))
-    shown = json_of(["quickstart", "--folder", tiny_run], capsys)
-    assert shown == json.loads((tiny_run.parent / "summary.json").read_text())
+@pytest.mark.parametrize(
+    ("options", "folder", "as_json"),
+    [([], "runs/quickstart", False), (["--folder", "elsewhere", "--json"], "elsewhere", True)],
+    ids=["alone", "options"],
+)
+def test_the_recipe_is_run(options, folder, as_json, monkeypatch):
+    asked = {}
+    for verb in (quickstart, run):
+        monkeypatch.setattr(
+            verb,
+            "run_and_show",
+            lambda recipe, folder, *, as_json, verb=verb: asked.update({verb: (recipe, folder, as_json)}),
+        )
+    assert run_command(["quickstart", *options]) == 0
+    assert run_command(["run", "quickstart", *options]) == 0
+    assert asked[quickstart] == asked[run]
+    assert asked[quickstart][0].lm.source == "smollm2-135m"
+    assert asked[quickstart][1:] == (Path(folder), as_json)

@@ -276,7 +276,7 @@ def test_reference_finds_the_model_again(tmp_path):
     build(llama).model.save_pretrained(tmp_path / "model")
     lm = CausalLM.from_pretrained(tmp_path / "model", forbidden_tokens=[3, 1])
     (tmp_path / "run").mkdir()
-    lm.save_reference(tmp_path / "run")
+    lm.save_pretrained(tmp_path / "run")
     again = CausalLM.from_pretrained(tmp_path / "run")
     assert again.forbidden_tokens == (1, 3)
     assert again.fingerprint() == lm.fingerprint()

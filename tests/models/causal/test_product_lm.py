@@ -7,7 +7,7 @@ from transformers.modeling_outputs import CausalLMOutput
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
-from lexergy.models.causal.product_lm import NGRAM_FILE, NgramLM, ProductLM, load_lm, num_parameters, save_lm
+from lexergy.models.causal.product_lm import NGRAM_FILE, NgramLM, ProductLM, num_parameters
 from lexergy.models.energies import NgramTables
 
 VOCABULARY = 5
@@ -99,10 +99,10 @@ def test_n_gram_tables_start_at_nothing_and_then_count(architecture, tmp_path):
     other[:, -1] = 2
     torch.testing.assert_close(lm(input_ids=other).logits[:, :-1], changed[:, :-1])
 
-    save_lm(lm, tmp_path)
-    loaded = load_lm(tmp_path)
+    lm.save_pretrained(tmp_path)
+    loaded = NgramLM.from_pretrained(tmp_path)
     assert loaded.ngrams.settings == TABLES
     torch.testing.assert_close(loaded(input_ids=TOKENS).logits, changed)
     (tmp_path / NGRAM_FILE).write_bytes(b"cut")
     with pytest.raises(LexergyError, match="truncated or damaged"):
-        load_lm(tmp_path)
+        NgramLM.from_pretrained(tmp_path)

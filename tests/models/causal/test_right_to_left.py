@@ -62,13 +62,13 @@ def test_samples_come_before_their_suffix(backwards):
 def test_a_folder_knows_its_direction(model, tmp_path):
     lm = CausalLM(model, forbidden_tokens=(0,), direction="right_to_left", source=str(tmp_path))
     model.save_pretrained(tmp_path)
-    lm.save_reference(tmp_path)
+    lm.save_pretrained(tmp_path)
     again = RightToLeftLM.from_pretrained(tmp_path)
     assert again.lm.forbidden_tokens == (0,)
     assert again.fingerprint() == lm.fingerprint() != CausalLM(model, forbidden_tokens=(0,)).fingerprint()
     with pytest.raises(LexergyError, match=r"reads right to left; expected left to right; .* RightToLeftLM"):
         CausalLM.from_pretrained(tmp_path)
-    CausalLM(model, source=str(tmp_path)).save_reference(tmp_path)
+    CausalLM(model, source=str(tmp_path)).save_pretrained(tmp_path)
     with pytest.raises(LexergyError, match=r"reads left to right; expected right to left; .* CausalLM"):
         RightToLeftLM.from_pretrained(tmp_path)
     with pytest.raises(LexergyError, match="expected one of reversed text"):

@@ -127,7 +127,7 @@ def test_a_text_too_short_is_told_apart_and_the_rest_is_judged(detector, text, t
 
 
 def test_saved_and_loaded_it_says_the_same(detector, tmp_path):
-    detector.save(tmp_path / "saved")
+    detector.save_pretrained(tmp_path / "saved")
     loaded = Detector.from_pretrained(tmp_path / "saved")
     assert loaded.settings == detector.settings
     assert list(loaded.detect(TEXTS)) == list(detector.detect(TEXTS))

@@ -125,7 +125,7 @@ def test_no_answer_is_given_only_by_models_that_saw_questions_without(pretrained
 
 def test_a_saved_model_answers_the_same(pretrained_encoders, tmp_path):
     model = finetuned(pretrained_encoders / "electric", task="regression", mean=1900.0, scale=50.0)
-    model.save(tmp_path)
+    model.save_pretrained(tmp_path)
     expected = model.estimate(TEXTS)
     assert Finetuned.from_pretrained(tmp_path).estimate(TEXTS) == pytest.approx(expected, abs=1e-3)
     with torch.no_grad():

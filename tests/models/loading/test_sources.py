@@ -249,7 +249,7 @@ def test_only_a_gemma_gets_its_start_token(config, started, tmp_path):
     lm = CausalLM.from_pretrained(tmp_path / "model")
     assert lm.start_token == (2 if started else None)
     (tmp_path / "run").mkdir()
-    CausalLM(lm.model, source=lm.source).save_reference(tmp_path / "run")
+    CausalLM(lm.model, source=lm.source).save_pretrained(tmp_path / "run")
     assert CausalLM.from_pretrained(tmp_path / "run").start_token is None  # what a run has noted stays
 
 

@@ -19,7 +19,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import EnergyModel
-from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from peft import LoraConfig, inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
-from transformers import PreTrainedModel
+from torch import nn
 
 from lexergy.errors import LexergyError
 
@@ -24,7 +24,7 @@ class Lora:
             raise LexergyError(f"LoRA `rank` is {self.rank}; expected at least 1; leave LoRA out to train all weights.")
 
 
-def add_lora(backbone: PreTrainedModel, lora: Lora) -> None:
+def add_lora(backbone: nn.Module, lora: Lora) -> None:
     """Put adapters into the backbone, in place; they are all of it that stays trainable."""
     targets = lora.target_modules
     config = LoraConfig(
@@ -44,7 +44,7 @@ def add_lora(backbone: PreTrainedModel, lora: Lora) -> None:
         parameter.requires_grad_(is_adapter(name))
 
 
-def merge_lora(backbone: PreTrainedModel) -> None:
+def merge_lora(backbone: nn.Module) -> None:
     """Add the adapters to the weights, in place, and leave the plain layers that were there before."""
     adapted = {name: module for name, module in backbone.named_modules() if isinstance(module, LoraLayer)}
     for name, module in adapted.items():

@@ -112,9 +112,13 @@ class CausalLM:
             direction=direction,
         )
 
-    def save_reference(self, folder: Path) -> None:
-        """Write the few lines from which `from_pretrained(folder)` finds this model again."""
-        here = self.source is not None and Path(self.source).resolve() == Path(folder).resolve()
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write what `from_pretrained(folder)` reads: the model, or, if its source is another place, where that is."""
+        here = self.source is None or Path(self.source).resolve() == Path(folder).resolve()
+        if here:
+            self.model.save_pretrained(folder)
+            if self.tokenizer is not None:
+                self.tokenizer.save_pretrained(folder)
         record = {
             "source": _HERE if here else self.source,  # a folder that holds its own model can be moved
             "forbidden_tokens": list(self.forbidden_tokens),

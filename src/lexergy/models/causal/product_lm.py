@@ -1,20 +1,25 @@
 """Autoregressive baselines of the residual EBM: LMs that read n-gram tables, and the product of two LMs (RALM)."""
 
+import copy
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.weights import load_causal_lm
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe
+from lexergy.recipes.shapes import CausalShapeRecipe
 
 NGRAM_FILE = "ngram_tables.safetensors"
 SETTINGS_KEY = "lexergy.ngram_tables"
@@ -46,9 +51,24 @@ class NgramLM(nn.Module):
         states = self.model.base_model(inputs_embeds=embeddings, use_cache=False).last_hidden_state
         return CausalLMOutput(logits=self.model.get_output_embeddings()(states + self.ngram_output(ngrams)))
 
-    def tables_state(self) -> dict[str, Tensor]:
-        """What is not in the model itself."""
-        return {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model, and the tables beside it, as safetensors."""
+        self.model.save_pretrained(folder)
+        own = {name: value for name, value in self.state_dict().items() if not name.startswith("model.")}
+        settings = json.dumps(asdict(self.ngrams.settings))
+        weights = {name: value.contiguous() for name, value in own.items()}
+        save_file(weights, Path(folder) / NGRAM_FILE, metadata={SETTINGS_KEY: settings})
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Read it back, ready to score."""
+        model = load_causal_lm(str(folder)).model
+        with safe_open(Path(folder) / NGRAM_FILE, "pt") as file:  # whole: loading the model checked all weights
+            settings = json.loads(file.metadata()[SETTINGS_KEY])
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        lm = cls(model, NgramTables(**settings))
+        lm.load_state_dict(weights, strict=False)
+        return lm.eval()
 
 
 class ProductLM(nn.Module):
@@ -73,29 +93,28 @@ class ProductLM(nn.Module):
             frozen = self.lm(input_ids=input_ids).logits
         return CausalLMOutput(logits=frozen + self.residual(input_ids=input_ids).logits)
 
-
-def save_lm(lm: PreTrainedModel | NgramLM, folder: str | Path) -> None:
-    """Write an LM, and its n-gram tables beside it, as safetensors."""
-    model = lm.model if isinstance(lm, NgramLM) else lm
-    model.save_pretrained(folder)
-    if isinstance(lm, NgramLM):
-        settings = json.dumps(asdict(lm.ngrams.settings))
-        weights = {name: value.contiguous() for name, value in lm.tables_state().items()}
-        save_file(weights, Path(folder) / NGRAM_FILE, metadata={SETTINGS_KEY: settings})
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the LM that was trained; the frozen one stays where it is."""
+        self.residual.save_pretrained(folder)
 
 
-def load_lm(folder: str | Path) -> PreTrainedModel | NgramLM:
-    """Read what `save_lm` wrote, ready to score."""
-    model = load_causal_lm(str(folder)).model
-    path = Path(folder) / NGRAM_FILE
-    if not path.exists():
-        return model.eval()
-    with safe_open(path, "pt") as file:  # whole: loading the model checked all weights of the folder
-        settings = json.loads(file.metadata()[SETTINGS_KEY])
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    lm = NgramLM(model, NgramTables(**settings))
-    lm.load_state_dict(weights, strict=False)
-    return lm.eval()
+def make_baseline(
+    recipe: BaselineRecipe, lm: CausalLM, length: int, seed: int
+) -> PreTrainedModel | NgramLM | ProductLM:
+    """The baseline before its training. It holds a copy of the LM: training may move it to another device."""
+    shape = recipe if isinstance(recipe, BalmRecipe) else recipe.shape
+    model: PreTrainedModel
+    if shape is not None:
+        sizes = shape.model_dump(include=set(CausalShapeRecipe.model_fields))
+        model = build_causal_lm(lm.vocab_size, **sizes, max_length=length, seed=seed)
+    elif isinstance(recipe, RalmRecipe) and recipe.origin == "lm":
+        model = copy.deepcopy(lm.model).requires_grad_(True)
+    else:
+        with initialised_from(seed):
+            model = AutoModelForCausalLM.from_config(lm.model.config)
+    tables = recipe.ngram_tables
+    trained = model if tables is None else NgramLM(model, NgramTables(**tables.model_dump()), seed)
+    return trained if isinstance(recipe, BalmRecipe) else ProductLM(copy.deepcopy(lm.model), trained)
 
 
 def num_parameters(model: nn.Module) -> int:

@@ -74,7 +74,7 @@ class Detector:
         >>> encoder, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
         >>> save_tiny_encoder(encoder, ["the", "state", "of", "our", "union", "is", "strong"])
         >>> energy = TransformerEnergy.from_encoder(encoder)  # `lexergy detect train` would train it
-        >>> Detector(EncoderReader(energy), DetectorSettings(block_tokens=24)).save(folder)
+        >>> Detector(EncoderReader(energy), DetectorSettings(block_tokens=24)).save_pretrained(folder)
         >>> judged, = Detector.from_pretrained(folder).detect(["The state of our union is strong."])
         >>> judged.probability, judged.energy, judged.tokens  # an untrained energy cannot tell
         (0.5, 0.0, 8)
@@ -91,19 +91,19 @@ class Detector:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a detector from a folder that `save` (or `lexergy detect train`) has written."""
+        """Load a detector from a folder that `save_pretrained` (or `lexergy detect train`) has written."""
         folder = Path(folder)
         if (folder / STAGE / SETTINGS_FILE).is_file():
             folder = folder / STAGE
         values = _read_settings(folder)
-        reader = READERS[values.pop("reader")].load(folder)
+        reader = READERS[values.pop("reader")].from_pretrained(folder)
         return cls(reader, DetectorSettings(**values))
 
-    def save(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path) -> None:
         """Write the detector to a folder; its settings last, without which the folder is no detector."""
         folder = Path(folder)
         (folder / SETTINGS_FILE).unlink(missing_ok=True)
-        self.reader.save(folder)
+        self.reader.save_pretrained(folder)
         record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
         atomic_write_json(folder / SETTINGS_FILE, record)
 

@@ -73,10 +73,10 @@ class BlockReader(Protocol):
         """Of blocks of token ids (L,), of any lengths: energies (L,) each, whose mean is the block's energy."""
         ...
 
-    def save(self, folder: Path) -> None: ...
+    def save_pretrained(self, folder: Path) -> None: ...
 
     @classmethod
-    def load(cls, folder: Path) -> Self: ...
+    def from_pretrained(cls, folder: Path) -> Self: ...
 
 
 class StatesReader:
@@ -109,13 +109,13 @@ class StatesReader:
         # One by one: a block is long enough to keep a processor busy, and needs no padding.
         return [_with_first(self.energy.of_features(self.features(block)).cpu()) for block in blocks]
 
-    def save(self, folder: Path) -> None:
+    def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
         (folder / _LM).mkdir(exist_ok=True)
-        self.lm.save_reference(folder / _LM)
+        self.lm.save_pretrained(folder / _LM)
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def from_pretrained(cls, folder: Path) -> Self:
         return cls(CausalLM.from_pretrained(folder / _LM), StatesEnergy.from_pretrained(folder / _ENERGY))
 
 
@@ -143,11 +143,11 @@ class EncoderReader:
             found.update(zip(places, energies, strict=True))
         return [found[place] for place in range(len(blocks))]
 
-    def save(self, folder: Path) -> None:
+    def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def from_pretrained(cls, folder: Path) -> Self:
         return cls(TransformerEnergy.from_pretrained(folder / _ENERGY))
 
 

@@ -5,13 +5,10 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import torch
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
-    AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     RobertaConfig,
@@ -22,6 +19,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.loading.sources import model_type_of, resolve_encoder
+from lexergy.models.loading.tokenizer import load_tokenizer
+from lexergy.models.loading.weights import load_weights
 
 CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
 
@@ -109,16 +108,6 @@ def state_width(backbone: PreTrainedModel) -> int:
     return getattr(config, "word_embed_proj_dim", None) or config.hidden_size
 
 
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    try:
-        return AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise LexergyError(
-            f"the tokenizer in '{folder}' cannot be read ({_first_line(error)}); expected a tokenizer.json; "
-            "fetch or save the model again."
-        ) from error
-
-
 def portable(source: str, folder: Path) -> str:
     """A backbone's source as written into `folder`: relative for a neighbour, so that a run can be moved."""
     path = Path(source).expanduser()
@@ -133,17 +122,6 @@ def located(source: str, folder: str) -> str:
     return str((Path(folder) / source).resolve()) if source.startswith("..") else source
 
 
-def load_weights(loader: Any, folder: Path) -> Any:
-    """A model in float32, as `loader.from_pretrained` reads it."""
-    try:
-        return loader.from_pretrained(folder, dtype=torch.float32)
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise LexergyError(
-            f"the model in '{folder}' cannot be read ({_first_line(error)}); expected config.json and whole "
-            "safetensors weights; fetch or save it again."
-        ) from error
-
-
 def _body(model: PreTrainedModel) -> PreTrainedModel:
     body = cast(PreTrainedModel, model.base_model)
     if hasattr(body, "pooler"):  # BERT's reads the first token only; nothing here uses it
@@ -152,8 +130,3 @@ def _body(model: PreTrainedModel) -> PreTrainedModel:
         # Mapped from a file they start anywhere in memory, and a product's last bits depend on where.
         parameter.data = parameter.data.clone()
     return body.requires_grad_(True)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0][:160] if lines else type(error).__name__

@@ -24,7 +24,6 @@ from lexergy.models.energies.backbones import (
     empty_backbone,
     encoder_backbone,
     load_backbone,
-    load_tokenizer,
     located,
     masked_backbone,
     portable,
@@ -34,6 +33,7 @@ from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabu
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.sharing import Inputs, SharedStates
 from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]

@@ -14,11 +14,13 @@ from lexergy.core.batches import batches_by_length
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.cloze.bodies import make_body
-from lexergy.models.energies.backbones import Backbone, load_tokenizer, load_weights, state_width
+from lexergy.models.energies.backbones import Backbone, state_width
 from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.rows import Batch, Row, RowWriter
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.sources import model_type_of
+from lexergy.models.loading.tokenizer import load_tokenizer
+from lexergy.models.loading.weights import load_weights
 from lexergy.recipes.finetuning import Task
 
 TOKENS_AT_ONCE = 2**11  # in prediction: bounds the memory, changes no result
@@ -119,9 +121,9 @@ class Finetuned:
         >>> save_tiny_encoder(encoder, ["warm", "cold", "red", "blue"])
         >>> backbone = encoder_backbone(encoder)
         >>> config = FinetunedConfig(label_names=["warm", "cold"], max_length=40)
-        >>> Finetuned(FinetunedEncoder.from_backbone(backbone, config, seed=0), backbone.tokenizer).save(folder)
-        >>> model = Finetuned.from_pretrained(folder)  # `lexergy finetune train` would have trained it
-        >>> judged, = model.classify([("a red wall", None)])
+        >>> model = FinetunedEncoder.from_backbone(backbone, config, seed=0)  # `lexergy finetune train` would train it
+        >>> Finetuned(model, backbone.tokenizer).save_pretrained(folder)
+        >>> judged, = Finetuned.from_pretrained(folder).classify([("a red wall", None)])
         >>> sorted(judged.probabilities)
         ['cold', 'warm']
     """
@@ -140,7 +142,8 @@ class Finetuned:
         model = load_weights(FinetunedEncoder, Path(folder))
         return cls(model.to(default_device()).eval(), load_tokenizer(folder))
 
-    def save(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model and its tokenizer to a folder."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 

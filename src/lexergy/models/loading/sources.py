@@ -220,7 +220,7 @@ def _load_gguf(gguf: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     except (ValueError, KeyError, IndexError, struct.error, OSError) as error:
         raise LexergyError(
-            f"The GGUF file `{gguf}` cannot be read: {_first_line(error)}. It is truncated, damaged, or "
+            f"The GGUF file `{gguf}` cannot be read: {first_line(error)}. It is truncated, damaged, or "
             "of an architecture that transformers does not know; fetch it again."
         ) from error
     return _savable(loaded), _plain(tokenizer)
@@ -250,5 +250,6 @@ def _plain(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+def first_line(error: Exception) -> str:
+    """What an error says, cut to fit into a sentence."""
+    return (str(error) or type(error).__name__).splitlines()[0][:160].rstrip(".")

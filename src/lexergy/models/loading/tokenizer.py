@@ -1,4 +1,4 @@
-"""A byte-level BPE tokenizer trained on the user's own text, and what texts stand between."""
+"""Tokenizers: load one, train byte-level BPE on the user's own text, and what texts stand between."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,14 +6,26 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
-from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path
+from lexergy.models.loading.sources import first_line
 
 END_OF_TEXT, MASK, PAD = "<|endoftext|>", "<mask>", "<pad>"
 SPECIAL_TOKENS = [END_OF_TEXT, MASK, PAD]
 NUM_BYTES = 256
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer that `save_pretrained` wrote."""
+    try:
+        return AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        raise LexergyError(
+            f"the tokenizer in '{folder}' cannot be read ({first_line(error)}); expected a tokenizer.json; "
+            "fetch or save the model again."
+        ) from error
 
 
 def train_tokenizer(

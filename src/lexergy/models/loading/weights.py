@@ -10,14 +10,14 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
-    AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures import gated_conv  # noqa: F401 (registers itself with transformers)
-from lexergy.models.loading.sources import resolve_causal_lm, resolve_encoder
+from lexergy.models.loading.sources import first_line, resolve_causal_lm, resolve_encoder
+from lexergy.models.loading.tokenizer import load_tokenizer
 
 _STARTED = "gemma"  # all of this family are lost without their BOS token
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
@@ -55,21 +55,21 @@ def load_masked_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
     return _load(folder, AutoModelForMaskedLM, dtype)
 
 
-def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:
+def load_weights(loader: Any, folder: Path, dtype: str = "float32") -> Any:
+    """A model as `loader.from_pretrained` reads it."""
     try:
-        model = architecture.from_pretrained(folder, dtype=getattr(torch, dtype))
+        return loader.from_pretrained(folder, dtype=getattr(torch, dtype))
     except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
         raise LexergyError(
-            f"the model in {folder} cannot be read ({_first_line(error)}); expected config.json and whole "
+            f"the model in '{folder}' cannot be read ({first_line(error)}); expected config.json and whole "
             "safetensors weights; fetch or save it again."
         ) from error
+
+
+def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:
+    model = load_weights(architecture, folder, dtype)
     has_tokenizer = any((folder / name).is_file() for name in _TOKENIZER_FILES)
-    tokenizer = AutoTokenizer.from_pretrained(folder) if has_tokenizer else None
+    tokenizer = load_tokenizer(folder) if has_tokenizer else None
     if tokenizer is None or not model.config.model_type.startswith(_STARTED):
         return LoadedLM(model, tokenizer, start_token=None)
     return LoadedLM(model, tokenizer, start_token=tokenizer.bos_token_id)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0][:160] if lines else type(error).__name__

@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerBase
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
-from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.loading.devices import default_device, device_of
+from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.masked.lm import MaskedLM
 
 SOURCES_AT_ONCE = 256

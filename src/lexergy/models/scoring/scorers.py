@@ -17,10 +17,9 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.log_probs import token_log_prob
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees, reads_trees, tree_logits
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
-from lexergy.models.energies.backbones import load_tokenizer
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.sources import CAUSAL_LMS, resolve_encoder
-from lexergy.models.loading.tokenizer import END_OF_TEXT, text_ends
+from lexergy.models.loading.tokenizer import END_OF_TEXT, load_tokenizer, text_ends
 from lexergy.models.masked.lm import MaskedLM, logits_at
 from lexergy.models.scoring.frequencies import load_frequencies
 

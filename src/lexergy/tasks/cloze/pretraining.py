@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import Tensor
 
 from lexergy.core.cloze_nce import num_noise_positions
 from lexergy.data.corpora import Document, load_corpus
@@ -19,13 +18,13 @@ from lexergy.data.overlap import without_overlap, word_ngrams
 from lexergy.data.splits import Splits, split_documents
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path
-from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.architectures.scratch import MaskedModel, build_masked_lm
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
 from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
-from lexergy.models.energies.backbones import encoder_backbone, load_tokenizer
-from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.energies.backbones import Backbone, encoder_backbone
+from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
 from lexergy.models.scoring.frequencies import log_frequencies, save_frequencies
 from lexergy.recipes.cloze import ClozeModelRecipe, PretrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
@@ -157,7 +156,6 @@ class _Pretraining:
     def _model_into(self, recipe: ClozeModelRecipe, stage: OpenStage) -> Facts:
         model = self._build(recipe, stage.seed)
         kept = model.model if isinstance(model, NoisePair) else model
-        assert isinstance(kept, PreTrainedModel)
 
         def save(folder: Path) -> None:
             kept.save_pretrained(folder)
@@ -175,7 +173,7 @@ class _Pretraining:
             "tokens_seen": facts["steps"] * training.examples_per_step * self.recipe.block_length,
         }
 
-    def _build(self, recipe: ClozeModelRecipe, seed: int) -> nn.Module:
+    def _build(self, recipe: ClozeModelRecipe, seed: int) -> NoisePair | TwoTowerModel | MaskedModel:
         shape = BodyShape(
             vocab_size=len(self.tokenizer),
             hidden_size=recipe.hidden_size,
@@ -230,7 +228,7 @@ class _Pretraining:
             return ElectricModel.from_shape(shape, seed, **head)
         backbone = encoder_backbone(recipe.encoder)
         assert backbone.tokenizer is not None
-        _check_fits(recipe, backbone.model)
+        _check_fits(recipe, backbone)
         vectors = transferred_vectors(token_vectors(backbone.model).detach(), backbone.tokenizer, self.tokenizer)
         return ElectricModel.from_encoder(backbone.model, vectors, recipe.num_layers, seed, **head)
 
@@ -262,11 +260,11 @@ class _Pretraining:
         )
 
 
-def _check_fits(recipe: ClozeModelRecipe, encoder: PreTrainedModel) -> None:
+def _check_fits(recipe: ClozeModelRecipe, encoder: Backbone) -> None:
     """The recipe's width is the encoder's; so are its heads, where no noise is built that would have them."""
-    checked = {"hidden_size": encoder.config.hidden_size}
+    checked = {"hidden_size": encoder.model.config.hidden_size}
     if recipe.noise is not None:
-        checked["num_heads"] = encoder.config.num_attention_heads
+        checked["num_heads"] = encoder.model.config.num_attention_heads
     for key, expected in checked.items():
         if getattr(recipe, key) != expected:
             raise LexergyError(

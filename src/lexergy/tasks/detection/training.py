@@ -118,7 +118,7 @@ class _Training:
 
     def _save(self, folder: Path, energies: TextEnergies) -> None:
         energies.save(folder)
-        self.detector.calibrated(self._temperature(energies)).save(folder)
+        self.detector.calibrated(self._temperature(energies)).save_pretrained(folder)
 
     def _temperature(self, energies: TextEnergies) -> float:
         return fit_temperature(energies.validation, self.texts.validation.is_machine)

@@ -177,7 +177,7 @@ class _Finetuning:
         )
         factors = layer_rate_factors(model, settings.layer_decay)
         facts = train_into(
-            stage, model, objective, config, save=finetuned.save, label=settings.task, rate_factors=factors
+            stage, model, objective, config, save=finetuned.save_pretrained, label=settings.task, rate_factors=factors
         )
         metrics = {name: judge(finetuned, part) for name, part in self._parts.items() if name != "train"}
         return {**facts, "metrics": metrics}

@@ -25,8 +25,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
 from lexergy.models.architectures.scratch import PLAIN_RATIO
-from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.recipes.masked import TranslationRecipe
 from lexergy.runs.fingerprint import fingerprint

@@ -11,7 +11,7 @@ from torch import Tensor
 from lexergy.data.corpora import Document
 from lexergy.data.splits import Splits
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.tasks.residual.context import TOKENIZER_FOLDER, RunContext
 
 

@@ -26,8 +26,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_path
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, as_energy
-from lexergy.models.energies.backbones import load_tokenizer
-from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
 from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
 from lexergy.recipes.shapes import Direction
 from lexergy.runs.columns import from_column, to_column
@@ -200,7 +199,7 @@ class Laboratory:
 
         def build(stage: OpenStage) -> Facts:
             lm = without_special_tokens(CausalLM.from_pretrained(source))
-            lm.save_reference(stage.folder)
+            lm.save_pretrained(stage.folder)
             return {"parameters": lm.model.num_parameters()}
 
         config = {"source": source, "content": fingerprint(source)}

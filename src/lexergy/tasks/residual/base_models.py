@@ -2,11 +2,10 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from lexergy.data.windows import Windows, make_windows
 from lexergy.errors import LexergyError
@@ -73,7 +72,7 @@ def _digest(windows: Windows) -> str:
 def refer_to_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Note where the finished LM is found; its weights stay where they are."""
     lm = _finished_lm(context)
-    lm.save_reference(stage.folder)
+    lm.save_pretrained(stage.folder)
     return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
@@ -97,16 +96,15 @@ def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
         validation_blocks=recipe.validation_blocks,
         evaluation_rows=max(1, EVALUATION_LOGITS // (recipe.max_length * lm.vocab_size)),
     )
-    body = cast(PreTrainedModel, lm.model.base_model)
+    body = lm.model.base_model
     parameters = lm.model.num_parameters()  # the adapters will be gone
     with initialised_from(stage.seed):
         add_lora(body, Lora(**recipe.lora.model_dump()))
 
     def save(folder: Path) -> None:
         merge_lora(body)
-        lm.model.save_pretrained(folder)
         lm.source = str(folder.resolve())
-        lm.save_reference(folder)
+        lm.save_pretrained(folder)
 
     facts = train_into(stage, lm.model, objective, seeded(recipe.training, stage), save=save, label="lm")
     return {**facts, "parameters": parameters, "forbidden_tokens": len(lm.forbidden_tokens)}
@@ -149,10 +147,8 @@ def train_lm(context: RunContext, stage: OpenStage) -> Facts:
     objective = LanguageModelling(streams["train"], streams["validation"], recipe.max_length)
 
     def save(folder: Path) -> None:
-        model.save_pretrained(folder)
-        context.tokenizer.save_pretrained(folder)
         lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
-        without_special_tokens(lm).save_reference(folder)
+        without_special_tokens(lm).save_pretrained(folder)
 
     return train_into(stage, model, objective, seeded(recipe.training, stage), save=save, label="lm")
 

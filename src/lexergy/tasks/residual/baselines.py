@@ -1,24 +1,18 @@
 """The stages of the autoregressive baselines: train RALM and BALM, measure them on the energies' test windows."""
 
-import copy
-
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from lexergy.core.estimation.perplexity import exact_perplexity
 from lexergy.data.windows import Windows
 from lexergy.files import atomic_path, atomic_write_json
-from lexergy.models.architectures.initialisation import initialised_from
-from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.product_lm import NgramLM, ProductLM, load_lm, num_parameters, save_lm
-from lexergy.models.energies import NgramTables
-from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe, ResidualRecipe
-from lexergy.recipes.shapes import CausalShapeRecipe
+from lexergy.models.causal.product_lm import NgramLM, ProductLM, make_baseline, num_parameters
+from lexergy.models.loading.weights import load_causal_lm
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, ResidualRecipe
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column
 from lexergy.runs.stages import Facts
@@ -35,12 +29,11 @@ def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
     """Train one baseline on the LM's own training text by exact maximum likelihood."""
     recipe = context.recipe.baselines[name]
     length = block_length(context.recipe, recipe)
-    model = make_baseline(recipe, context.lm.model, length, stage.seed)
+    model = make_baseline(recipe, context.lm, length, stage.seed)
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], length)
-    trained = model.residual if isinstance(model, ProductLM) else model
     training = seeded(recipe.training, stage)
-    return train_into(stage, model, objective, training, save=lambda folder: save_lm(trained, folder), label=name)
+    return train_into(stage, model, objective, training, save=model.save_pretrained, label=name)
 
 
 def block_length(recipe: ResidualRecipe, baseline: BaselineRecipe) -> int:
@@ -51,43 +44,12 @@ def block_length(recipe: ResidualRecipe, baseline: BaselineRecipe) -> int:
     return recipe.lm.train.max_length
 
 
-def make_baseline(
-    recipe: BaselineRecipe, lm: PreTrainedModel, length: int, seed: int
-) -> PreTrainedModel | NgramLM | ProductLM:
-    """The baseline before its training. It holds a copy of the LM: training may move it to another device."""
-    if isinstance(recipe, BalmRecipe):
-        return _with_tables(_untrained(recipe, lm, length, seed), recipe, seed)
-    residual = _with_tables(_residual(recipe, lm, length, seed), recipe, seed)
-    return ProductLM(copy.deepcopy(lm), residual)
-
-
-def _residual(recipe: RalmRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
-    if recipe.origin == "lm":
-        return copy.deepcopy(lm).requires_grad_(True)
-    if recipe.shape is not None:
-        return _untrained(recipe.shape, lm, length, seed)
-    with initialised_from(seed):
-        return AutoModelForCausalLM.from_config(lm.config)
-
-
-def _untrained(shape: CausalShapeRecipe, lm: PreTrainedModel, length: int, seed: int) -> PreTrainedModel:
-    """Over the tokens of the LM."""
-    sizes = shape.model_dump(include=set(CausalShapeRecipe.model_fields))
-    return build_causal_lm(lm.get_output_embeddings().weight.shape[0], **sizes, max_length=length, seed=seed)
-
-
-def _with_tables(model: PreTrainedModel, recipe: BaselineRecipe, seed: int) -> PreTrainedModel | NgramLM:
-    if recipe.ngram_tables is None:
-        return model
-    return NgramLM(model, NgramTables(**recipe.ngram_tables.model_dump()), seed)
-
-
 def load_baseline(context: RunContext, name: str) -> nn.Module:
     """A trained baseline of the run, ready to score."""
-    trained = load_lm(context.folder / name)
-    if isinstance(context.recipe.baselines[name], BalmRecipe):
-        return trained
-    return ProductLM(context.lm.model, trained).eval()
+    recipe, folder = context.recipe.baselines[name], context.folder / name
+    has_tables = recipe.ngram_tables is not None
+    trained = NgramLM.from_pretrained(folder) if has_tables else load_causal_lm(str(folder)).model.eval()
+    return trained if isinstance(recipe, BalmRecipe) else ProductLM(context.lm.model, trained).eval()
 
 
 def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:

@@ -15,7 +15,7 @@ from lexergy.data.windows import Windows
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
-from lexergy.models.energies.backbones import load_tokenizer
+from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import stage_seed
 

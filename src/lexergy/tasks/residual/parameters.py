@@ -7,14 +7,14 @@ import torch
 
 from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.product_lm import ProductLM, num_parameters
+from lexergy.models.causal.product_lm import ProductLM, make_baseline, num_parameters
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import Backbone, masked_backbone, untrained_encoder
 from lexergy.models.loading.weights import untrained_causal_lm
 from lexergy.recipes.energies import TrainedEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.base_models import sizes_of
-from lexergy.tasks.residual.baselines import block_length, make_baseline
+from lexergy.tasks.residual.baselines import block_length
 from lexergy.tasks.residual.energies import make_energy
 
 
@@ -68,5 +68,5 @@ def _energy_parameters(shapes: _Shapes, name: str) -> int:
 
 def _baseline_parameters(shapes: _Shapes, name: str) -> int:
     recipe = shapes.recipe.baselines[name]
-    model = make_baseline(recipe, shapes.lm.model, block_length(shapes.recipe, recipe), seed=0)
+    model = make_baseline(recipe, shapes.lm, block_length(shapes.recipe, recipe), seed=0)
     return num_parameters(model.residual if isinstance(model, ProductLM) else model)

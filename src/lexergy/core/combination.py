@@ -53,7 +53,7 @@ def fit_combination(data: Tensor, noise: Tensor) -> Combination:  # (N, n), (M, 
     def closure() -> float:
         optimizer.zero_grad()
         loss = objective()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return float(loss.detach())
 
     optimizer.step(closure)

@@ -34,7 +34,7 @@ def librispeech_nbest() -> dict[str, Path]:
 def _download() -> bytes:
     try:
         with urllib.request.urlopen(ARCHIVE, timeout=60) as response:
-            content = response.read()
+            content: bytes = response.read()
     except (urllib.error.URLError, OSError) as error:
         raise LexergyError(f"The n-best lists could not be fetched from {ARCHIVE} ({error}); try again.") from error
     found = hashlib.sha256(content).hexdigest()

@@ -73,7 +73,7 @@ def linked_groups(pairs: Sequence[Pair]) -> list[int]:
     targets = [numbers.setdefault(("target", plain_words(pair.target)), len(numbers)) for pair in pairs]
     links = coo_array((np.ones(len(pairs)), (sources, targets)), shape=(len(numbers), len(numbers)))
     _, components = connected_components(links, directed=False)
-    return components[sources].tolist()
+    return [int(group) for group in components[sources]]
 
 
 def plain_words(sentence: str) -> str:

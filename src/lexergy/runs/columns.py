@@ -18,4 +18,5 @@ def from_column(column: pa.ChunkedArray) -> np.ndarray:
     while pa.types.is_fixed_size_list(flat.type):
         shape.append(flat.type.list_size)
         flat = flat.flatten()
-    return flat.to_numpy(zero_copy_only=False).reshape(shape).copy()
+    values: np.ndarray = flat.to_numpy(zero_copy_only=False)
+    return values.reshape(shape).copy()

@@ -124,7 +124,7 @@ def _shard_files(folder: Path) -> list[Path]:
 def _provenance_of(file: Path) -> bytes | None:
     """The provenance of a shard, None when it is missing or damaged (Parquet keeps its schema at the end)."""
     try:
-        metadata = pyarrow.parquet.read_schema(file).metadata or {}
+        metadata: dict[bytes, bytes] = pyarrow.parquet.read_schema(file).metadata or {}
     except (FileNotFoundError, pyarrow.ArrowInvalid):
         return None
     return metadata.get(PROVENANCE_KEY, b"")

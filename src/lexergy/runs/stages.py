@@ -51,7 +51,7 @@ def begin_stage(folder: Path, key: str) -> int:
         _clear(folder)
         partial = {"key": key, "attempts": 0}
     folder.mkdir(parents=True, exist_ok=True)
-    attempts = partial["attempts"] + 1
+    attempts: int = partial["attempts"] + 1
     atomic_write_json(folder / PARTIAL, {"key": key, "attempts": attempts})
     return attempts
 

@@ -8,7 +8,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.joint.long_text import continue_long
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.models.joint.rows import sample_rows
+from lexergy.models.joint.sampling import sample_rows
 from lexergy.testing import EnumerableLM, TableEnergy, chi_square_p_value, joint_log_prob
 
 ROWS = 1500

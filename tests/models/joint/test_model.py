@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation.importance import effective_sample_size
+from lexergy.core.estimation.perplexity import perplexity_from_weights
 from lexergy.errors import LexergyError
 from lexergy.models.causal.state_features import StateFeatures
-from lexergy.models.joint.model import ResidualEBM, UnreliableWeightsWarning, perplexity_from_weights
+from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.joint.sampling import UnreliableWeightsWarning
 from lexergy.testing import (
     EnumerableLM,
     TableEnergy,

@@ -21,7 +21,8 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.core.candidates import Candidate
-    from lexergy.models.joint.model import Generation, LongGeneration
+    from lexergy.models.joint.long_text import LongGeneration
+    from lexergy.models.joint.sampling import Generation
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"

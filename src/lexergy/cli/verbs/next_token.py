@@ -9,7 +9,7 @@ from lexergy.cli.options import EnergyName, Json, Prompt, RunFolder, Seed, at_le
 from lexergy.cli.render import print_json, print_lines, print_passage, print_table, to_plain
 
 if TYPE_CHECKING:
-    from lexergy.models.joint.model import NextTokens
+    from lexergy.models.joint.steps import NextTokens
 
 
 def next_token(

@@ -78,6 +78,11 @@ class StateFeatures:
         return torch.cat((own, statistics), -1)
 
 
+def pick_features(wanted: StateFeatures | None, features: Tensor | None, wider: StateFeatures | None) -> Tensor | None:
+    """What one reader wants of the features handed on for several; None where there are none, or it reads none."""
+    return None if wanted is None or features is None or wider is None else wanted.pick(features, wider)
+
+
 def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
     """What the sampler should hand on for all of these, layers in ascending order; None when nothing is wanted.
 

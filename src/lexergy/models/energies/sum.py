@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.state_features import StateFeatures, union
+from lexergy.models.causal.state_features import StateFeatures, pick_features, union
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
 from lexergy.models.energies.backbones import located, portable
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
@@ -82,14 +82,10 @@ class SumEnergy(EnergyModel):
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         total = self.constant
         for coefficient, part in zip(self.coefficients, self.parts, strict=True):
-            total = total + coefficient * part.score(prefix, continuations, self._own(part, features))
+            total = total + coefficient * part.score(
+                prefix, continuations, pick_features(part.features, features, self.features)
+            )
         return total  # (B, K)
-
-    def _own(self, part: Energy, features: Tensor | None) -> Tensor | None:
-        """A part's own among the features handed on for all of them."""
-        if part.features is None or features is None or self.features is None:
-            return None
-        return part.features.pick(features, self.features)
 
     def attach(self, lm: CausalLM) -> Self:
         """Make each part an energy for this LM."""

@@ -6,18 +6,15 @@ P(x) = prod_j P(chunk_j | the text before it), each factor a joint model over on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lexergy.core.estimation import importance
 from lexergy.errors import LexergyError
-from lexergy.models.joint.rows import JointRows, sample_rows
-from lexergy.models.joint.sampling import prompt_tokens
-
-if TYPE_CHECKING:
-    from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.joint.sampling import JointRows, prompt_tokens, sample_rows
+from lexergy.models.joint.weights import WeighedLM
 
 
 class LongRows(NamedTuple):
@@ -30,7 +27,7 @@ class LongRows(NamedTuple):
 
 
 def continue_long(
-    joint: "ResidualEBM",
+    joint: WeighedLM,
     prefix: Tensor,  # (B, P)
     *,
     num_chunks: int,
@@ -74,7 +71,7 @@ def continue_long(
     )
 
 
-def _context(joint: "ResidualEBM", context_tokens: int | None, chunk_tokens: int) -> int | None:
+def _context(joint: WeighedLM, context_tokens: int | None, chunk_tokens: int) -> int | None:
     longest = None if joint.lm.max_length is None else joint.lm.max_length - chunk_tokens
     if longest is not None and longest < 1:
         raise LexergyError(
@@ -110,7 +107,7 @@ class LongGeneration:
     base_tokens: Tensor  # (J * C,)
 
 
-def write_long(joint: "ResidualEBM", prompt: str | Sequence[int] | Tensor, **settings: Any) -> LongGeneration:
+def write_long(joint: WeighedLM, prompt: str | Sequence[int] | Tensor, **settings: Any) -> LongGeneration:
     """Continue one prompt by the joint model and by the LM; `settings` are those of `continue_long`."""
     prefix = prompt_tokens(joint.lm, prompt)  # (1, P)
     rows = continue_long(joint, prefix, **settings)
@@ -130,5 +127,5 @@ def write_long(joint: "ResidualEBM", prompt: str | Sequence[int] | Tensor, **set
     )
 
 
-def _text(joint: "ResidualEBM", tokens: Tensor) -> str:  # (C,)
+def _text(joint: WeighedLM, tokens: Tensor) -> str:  # (C,)
     return "" if joint.lm.tokenizer is None else joint.lm.decode(tokens)[0]

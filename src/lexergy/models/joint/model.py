@@ -2,41 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
-from lexergy.models.energies import as_energy
-from lexergy.models.joint.long_text import Chunk, LongGeneration, write_long
-from lexergy.models.joint.sampling import Candidate, Generation, UnreliableWeightsWarning, joint_sample
-from lexergy.models.joint.steps import (
-    NextToken,
-    NextTokens,
-    StepProbabilities,
-    next_tokens,
-    step_probabilities,
-)
-from lexergy.progress import progress_bar
-
-__all__ = [
-    "Candidate",
-    "Chunk",
-    "Generation",
-    "LogZ",
-    "LongGeneration",
-    "NextToken",
-    "NextTokens",
-    "PerplexityEstimate",
-    "ResidualEBM",
-    "StepProbabilities",
-    "UnreliableWeightsWarning",
-    "perplexity_from_weights",
-]
+from lexergy.models.joint.long_text import LongGeneration, write_long
+from lexergy.models.joint.sampling import Generation, joint_sample
+from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
+from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 
 class HasWindows(Protocol):
@@ -60,7 +37,7 @@ class LogZ:
     num_samples: int
 
 
-class ResidualEBM:
+class ResidualEBM(WeighedLM):
     """P(x | prefix) = P_LM(x | prefix) exp(-E(prefix, x)) / Z(prefix), Eq. 2, Deng et al. 2020.
 
     `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where
@@ -80,101 +57,6 @@ class ResidualEBM:
         True
     """
 
-    def __init__(self, lm: CausalLM, energy: Any) -> None:
-        self.lm = lm
-        if isinstance(energy, nn.Module):
-            energy.eval()  # an energy with dropout would be a different one at each call
-        self.energy = as_energy(energy, lm)
-
-    @torch.no_grad()
-    def score(
-        self,
-        prefix: Tensor,  # (B, P)
-        continuations: Tensor,  # (B, K, C)
-        features: Tensor | None = None,  # (B, K, F)
-    ) -> Tensor:  # (B, K)
-        """Energies of continuations; the LM's states are computed if the energy needs them and has none."""
-        if self.energy.features is not None and features is None:
-            num_samples = continuations.shape[1]
-            whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)
-            rows = self.lm.state_features(
-                whole.flatten(0, 1), prefix_length=prefix.shape[1], features=self.energy.features
-            )  # (B * K, F)
-            features = rows.unflatten(0, (len(prefix), num_samples))
-        energies = self.energy.score(prefix, continuations, features).cpu()
-        if energies.isnan().any() or (energies == -torch.inf).any():
-            raise LexergyError(
-                "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that "
-                "must not be); check the energy's weights and its training."
-            )
-        return energies
-
-    def score_next(
-        self,
-        prefix: Tensor,  # (B, P)
-        given: Tensor,  # (B, G)
-        tokens: Tensor,  # (M,)
-    ) -> Tensor:  # (B, M)
-        """Energies of the continuations that are the given tokens and one more, each of these in turn."""
-        shape = (len(prefix), len(tokens), -1)
-        continuations = torch.cat([given[:, None].expand(shape), tokens[None, :, None].expand(shape)], dim=-1)
-        features = None
-        if self.energy.features is not None:
-            features = self.lm.next_token_features(
-                torch.cat([prefix, given], dim=1), tokens, given_length=given.shape[1], features=self.energy.features
-            )
-        return self.score(prefix, continuations, features)
-
-    def score_texts(self, prefix: Tensor, continuation: Tensor, rows_per_batch: int = 256) -> Tensor:
-        """Energies (B,) of one continuation (B, C) for each prefix (B, P)."""
-        groups = zip(prefix.split(rows_per_batch), continuation.split(rows_per_batch), strict=True)
-        return torch.cat([self.score(some, texts.unsqueeze(1)).squeeze(1) for some, texts in groups])
-
-    def log_weights(
-        self,
-        prefix: Tensor,  # (B, P)
-        *,
-        length: int,
-        num_samples: int,
-        seed: int = 0,
-        prefix_ids: Sequence[int] | None = None,
-        given: Tensor | None = None,  # (B, G)
-        rows_per_batch: int = 256,
-        progress: bool = False,
-    ) -> Tensor:  # (B, n)
-        """log w_i = -E(x_i) of n LM samples per prefix, untruncated and `length` tokens long.
-
-        The samples are drawn, scored and let go a chunk at a time: only the weights stay. With `given`, the
-        first G tokens of each continuation are fixed and the LM draws the rest.
-        """
-        given = prefix[:, :0] if given is None else given
-        ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
-        weights = torch.empty(len(prefix), num_samples, dtype=torch.double)
-        prefixes = max(1, rows_per_batch // num_samples)
-        with progress_bar("samples", len(prefix) * num_samples, progress) as bar:
-            for start in range(0, len(prefix), prefixes):
-                group = slice(start, start + prefixes)
-                chunks = self.lm.sample_chunks(
-                    torch.cat([prefix[group], given[group]], dim=1),
-                    num_samples=num_samples,
-                    chunk_size=rows_per_batch,
-                    max_new_tokens=length - given.shape[1],
-                    seed=seed,
-                    prefix_ids=ids[group],
-                    rows_per_batch=rows_per_batch,
-                    features=self.energy.features,
-                    given_length=given.shape[1],
-                )
-                done = 0
-                for samples in chunks:
-                    count = samples.tokens.shape[1]
-                    continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
-                    energies = self.score(prefix[group], continuations, samples.features)
-                    weights[group, done : done + count] = -energies.double()
-                    done += count
-                    bar.advance(energies.numel())
-        return weights
-
     def perplexity(
         self,
         tokens: Tensor | HasWindows,
@@ -182,7 +64,7 @@ class ResidualEBM:
         num_samples: int = 1000,
         seed: int = 0,
         *,
-        rows_per_batch: int = 256,
+        rows_per_batch: int = ROWS_PER_BATCH,
         progress: bool = False,
     ) -> PerplexityEstimate:
         """Perplexity of the continuations in token rows (B, L) or windows, between Theorem 2's bounds.
@@ -213,7 +95,7 @@ class ResidualEBM:
         length: int,
         num_samples: int = 1000,
         seed: int = 0,
-        rows_per_batch: int = 256,
+        rows_per_batch: int = ROWS_PER_BATCH,
     ) -> LogZ:
         """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix."""
         _check_num_samples(num_samples)
@@ -298,7 +180,7 @@ class ResidualEBM:
         num_samples: int = 1000,
         seed: int = 0,
         *,
-        rows_per_batch: int = 256,
+        rows_per_batch: int = ROWS_PER_BATCH,
     ) -> StepProbabilities:
         """Bounds on log P(x_t | x_<t) at each position of the continuation, exact at the last (Eq. 5)."""
         _check_num_samples(num_samples)
@@ -315,7 +197,7 @@ class ResidualEBM:
         top: int = 10,
         seed: int = 0,
         *,
-        rows_per_batch: int = 256,
+        rows_per_batch: int = ROWS_PER_BATCH,
         progress: bool = False,
         given: int = 0,
     ) -> NextTokens:
@@ -335,10 +217,6 @@ class ResidualEBM:
             progress=progress,
             given=given,
         )
-
-
-def _repeat(rows: Tensor, num_samples: int) -> Tensor:  # (B, P) -> (B, K, P)
-    return rows.unsqueeze(1).expand(-1, num_samples, -1)
 
 
 def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> tuple[Tensor, int]:

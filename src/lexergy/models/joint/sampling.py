@@ -4,25 +4,159 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from lexergy.core.candidates import Candidate
-from lexergy.core.estimation import importance
+from lexergy.core.estimation import importance, partition
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
-    from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.sampling import Samples
+from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 _MOST_DOUBLINGS = 4  # a budget of 16 times the first candidates, unless one is given
+
+Columns = TypeVar("Columns", bound=tuple[Tensor | None, ...])
 
 
 class UnreliableWeightsWarning(UserWarning):
     """The importance weights are too heavy-tailed for the number of samples."""
+
+
+class Candidates(NamedTuple):
+    """n continuations of each of B prefixes, their energies, and the one drawn by them."""
+
+    samples: Samples
+    energy: Tensor  # (B, n) float64
+    chosen: Tensor  # (B,)
+
+
+def draw_candidates(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    *,
+    num_candidates: int,
+    max_new_tokens: int,
+    seed: int,
+    prefix_ids: Sequence[int],
+    target_ess: float | None = None,
+    max_candidates: int | None = None,
+    **sampling: Any,
+) -> Candidates:
+    """Top-k joint sampling: x_i ~ P_LM truncated, x = x_i with probability proportional to exp(-E(x_i)).
+
+    Algorithm 1, Deng et al. 2020, with all candidates kept; the first one is a plain sample of the LM. `sampling` is
+    what `CausalLM.sample` takes (top_k, top_p, temperature). The law of x tends to P_LM(x) exp(-E(x)) / Z as the
+    candidates grow, P_LM being the truncated law. With `target_ess`, they are doubled until each prefix's effective
+    sample size reaches it or `max_candidates` are drawn.
+    """
+    budget = _budget(num_candidates, target_ess, max_candidates)
+    drawn: list[Samples] = []
+    energy = torch.empty(len(prefix), 0, dtype=torch.double)  # (B, n)
+    while (total := energy.shape[1]) == 0 or (total < budget and not _suffices(energy, target_ess)):
+        samples = joint.lm.sample(
+            prefix,
+            num_samples=min(max(total, num_candidates), budget - total),
+            first_sample=total,
+            max_new_tokens=max_new_tokens,
+            seed=seed,
+            prefix_ids=prefix_ids,
+            features=joint.energy.features,
+            **sampling,
+        )
+        drawn.append(samples)
+        energy = torch.cat([energy, joint.score(prefix, samples.tokens, samples.features).double()], dim=1)
+    # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
+    numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1)  # (B, 1)
+    return Candidates(_joined(drawn, 1), energy, importance.resample(-energy, numbers).squeeze(-1))
+
+
+def _suffices(energy: Tensor, target_ess: float | None) -> bool:  # (B, n)
+    return target_ess is None or bool((importance.effective_sample_size(-energy) >= target_ess).all())
+
+
+def pick(values: Tensor, chosen: Tensor) -> Tensor:  # (B, n, ...), (B,) -> (B, ...)
+    """The chosen one of each row."""
+    return values[torch.arange(len(chosen)), chosen]
+
+
+def _joined(parts: list[Columns], dim: int) -> Columns:
+    """Named tuples of tensors, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    make: Any = type(parts[0])
+    return make(*(None if column[0] is None else torch.cat(column, dim) for column in zip(*parts, strict=True)))
+
+
+class JointRows(NamedTuple):
+    """One continuation of each of B prefixes, and the n candidates' weights that it was chosen by."""
+
+    tokens: Tensor  # (B, C)
+    log_prob: Tensor  # (B,) float64, the LM's, under the law that the candidates were drawn from
+    energy: Tensor  # (B,) float64
+    features: Tensor | None  # (B, F), for an energy that reads the LM's states
+    base_tokens: Tensor  # (B, C), the first candidate: a plain sample of the LM
+    base_log_prob: Tensor  # (B,)
+    base_energy: Tensor  # (B,)
+    log_weights: Tensor  # (B, n) float64, -E of all candidates
+
+    @property
+    def log_z(self) -> Tensor:  # (B,)
+        """T_n, the lower bound of log Z (Eq. 4, Deng et al. 2020)."""
+        return partition.lower_bound(self.log_weights)
+
+    @property
+    def ess(self) -> Tensor:  # (B,)
+        return importance.effective_sample_size(self.log_weights)
+
+
+def sample_rows(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    *,
+    num_candidates: int,
+    max_new_tokens: int,
+    seed: int = 0,
+    prefix_ids: Sequence[int] | None = None,
+    rows_per_batch: int = ROWS_PER_BATCH,
+    **decoding: Any,
+) -> JointRows:
+    """One continuation of each prefix by Algorithm 1, a few prefixes at a time. With one candidate this is the LM.
+
+    `rows_per_batch` changes speed, never results.
+    """
+    ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
+    prefixes = max(1, rows_per_batch // max(1, num_candidates))
+    groups = []
+    for start in range(0, len(prefix), prefixes):
+        group = slice(start, start + prefixes)
+        samples, energy, chosen = draw_candidates(
+            joint,
+            prefix[group],
+            num_candidates=num_candidates,
+            max_new_tokens=max_new_tokens,
+            seed=seed,
+            prefix_ids=ids[group],
+            rows_per_batch=rows_per_batch,
+            **decoding,
+        )
+        first = torch.zeros_like(chosen)
+        groups.append(
+            JointRows(
+                pick(samples.tokens, chosen),
+                pick(samples.log_prob, chosen),
+                pick(energy, chosen),
+                None if samples.features is None else pick(samples.features, chosen),
+                pick(samples.tokens, first),
+                pick(samples.log_prob, first),
+                pick(energy, first),
+                -energy,
+            )
+        )
+    return _joined(groups, 0)
 
 
 @dataclass(frozen=True)
@@ -40,60 +174,35 @@ class Generation:
 
 
 def joint_sample(
-    joint: "ResidualEBM",
+    joint: WeighedLM,
     prompt: str | Sequence[int] | Tensor,
     *,
-    num_candidates: int,
     max_new_tokens: int,
-    top_k: int | None,
-    top_p: float | None,
-    temperature: float,
     seed: int,
-    target_ess: float | None,
-    max_candidates: int | None,
     stop_token: int | None,
+    **settings: Any,
 ) -> Generation:
-    """Top-k joint sampling: x_i ~ P_LM truncated, x = x_i with probability proportional to exp(-E(x_i)).
-
-    Algorithm 1, Deng et al. 2020, with top-p, temperature and an adaptive number of candidates beside it. The
-    law of x tends to P_LM(x) exp(-E(x)) / Z as the candidates grow, P_LM being the truncated law.
-    """
-    budget = _budget(num_candidates, target_ess, max_candidates)
-    prefix = prompt_tokens(joint.lm, prompt)  # (1, P)
-    drawn: list[tuple[Tensor, ...]] = []
-    total, ess = 0, 0.0
-    while total < budget and (total == 0 or ess < (target_ess or 0)):
-        samples = joint.lm.sample(
-            prefix,
-            num_samples=min(max(total, num_candidates), budget - total),
-            max_new_tokens=max_new_tokens,
-            top_k=top_k,
-            top_p=top_p,
-            temperature=temperature,
-            seed=seed,
-            stop_token=stop_token,
-            first_sample=total,
-            features=joint.energy.features,
-        )
-        energies = joint.score(prefix, samples.tokens, samples.features)
-        drawn.append((samples.tokens[0], samples.log_prob[0], samples.lengths[0], energies[0].double()))
-        total += samples.tokens.shape[1]
-        ess = float(importance.effective_sample_size(-torch.cat([part[3] for part in drawn])))
-    tokens, log_prob, lengths, energy = (torch.cat(parts) for parts in zip(*drawn, strict=True))
-    pareto_k = float(importance.pareto_k(-energy))
-    _warn_if_unreliable(pareto_k, ess, total)
-    # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
-    number = uniforms(seed, [0], max_new_tokens, 0, 1)[0]  # (1,)
-    chosen = int(importance.resample(-energy, number))
-    weights = torch.softmax(-energy, dim=0)  # (n,)
-    rows = [row[:length] for row, length in zip(tokens, lengths.tolist(), strict=True)]
+    """A continuation of one prompt by Algorithm 1; `settings` are those of `draw_candidates`."""
+    samples, energies, drawn = draw_candidates(
+        joint,
+        prompt_tokens(joint.lm, prompt),
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        prefix_ids=[0],
+        stop_token=stop_token,
+        **settings,
+    )
+    energy, chosen = energies[0], int(drawn)  # (n,)
+    ess, pareto_k = float(importance.effective_sample_size(-energy)), float(importance.pareto_k(-energy))
+    _warn_if_unreliable(pareto_k, ess, len(energy))
+    rows = [row[:length] for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
     candidates = list(
         map(
             Candidate,
             (_text(joint.lm, row, stop_token) for row in rows),
             energy.tolist(),
-            log_prob.tolist(),
-            weights.tolist(),
+            samples.log_prob[0].tolist(),
+            torch.softmax(-energy, dim=0).tolist(),
             (tuple(row.tolist()) for row in rows),
         )
     )
@@ -110,7 +219,7 @@ def joint_sample(
     )
 
 
-def prompt_tokens(lm: "CausalLM", prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
+def prompt_tokens(lm: CausalLM, prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
     """Token ids of a prompt given as text or as ids."""
     tokens = lm.encode(prompt) if isinstance(prompt, str) else torch.as_tensor(prompt).cpu()
     if tokens.numel() == 0:
@@ -160,7 +269,7 @@ def _warn_if_unreliable(pareto_k: float, ess: float, num_candidates: int) -> Non
         )
 
 
-def _text(lm: "CausalLM", tokens: Tensor, stop_token: int | None) -> str:  # (C,)
+def _text(lm: CausalLM, tokens: Tensor, stop_token: int | None) -> str:  # (C,)
     if lm.tokenizer is None:
         return ""
     if stop_token is not None and tokens[-1] == stop_token:

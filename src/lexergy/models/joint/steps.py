@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,9 +9,7 @@ from torch import Tensor
 from lexergy.core.estimation import importance, partition
 from lexergy.errors import LexergyError
 from lexergy.models.joint.sampling import prompt_tokens
-
-if TYPE_CHECKING:
-    from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.joint.weights import WeighedLM
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class NextTokens:
 
 
 def step_probabilities(
-    joint: "ResidualEBM",
+    joint: WeighedLM,
     tokens: Tensor,  # (B, L)
     prefix_length: int,
     *,
@@ -102,7 +99,7 @@ def step_probabilities(
 
 
 def _last_denominator(
-    joint: "ResidualEBM",
+    joint: WeighedLM,
     prefix: Tensor,  # (B, P)
     given: Tensor,  # (B, C - 1)
     rows_per_batch: int,
@@ -117,7 +114,7 @@ def _last_denominator(
 
 
 def next_tokens(
-    joint: "ResidualEBM",
+    joint: WeighedLM,
     prompt: str | Sequence[int] | Tensor,
     *,
     candidates: int,

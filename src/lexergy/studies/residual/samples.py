@@ -4,7 +4,7 @@ import pyarrow as pa
 import torch
 
 from lexergy.core.estimation import importance, partition
-from lexergy.models.joint.rows import draw_candidates, pick
+from lexergy.models.joint.sampling import draw_candidates, pick
 from lexergy.runs.columns import to_column
 from lexergy.studies.study import Measurement, Settings, Subject
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from lexergy.core.estimation.perplexity import perplexity_from_weights
 from lexergy.files import atomic_path
 from lexergy.models.energies import SumEnergy
-from lexergy.models.joint.model import ResidualEBM, UnreliableWeightsWarning
+from lexergy.models.joint.model import ResidualEBM
+from lexergy.models.joint.sampling import UnreliableWeightsWarning
 from lexergy.progress import progress_bar
 from lexergy.recipes.residual import GenerationRecipe
 from lexergy.runs.columns import from_column, to_column

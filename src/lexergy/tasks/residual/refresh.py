@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.models.joint.rows import sample_rows
+from lexergy.models.joint.sampling import sample_rows
 from lexergy.recipes.energies import RefreshedEnergyRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.shards import ShardStore, num_shards, shard_rows

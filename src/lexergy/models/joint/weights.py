@@ -1,0 +1,146 @@
+"""Energies on a frozen LM: what they give to continuations, and the log-weights -E of the LM's own samples."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.state_features import pick_features, union
+from lexergy.models.energies import Energy, as_energy
+from lexergy.progress import progress_bar
+
+ROWS_PER_BATCH = 256
+
+
+def energy_on(lm: CausalLM, energy: Any) -> Energy:
+    """Whatever `as_energy` takes, ready to score this LM's continuations."""
+    if isinstance(energy, nn.Module):
+        energy.eval()  # an energy with dropout would be a different one at each call
+    return as_energy(energy, lm)
+
+
+@torch.no_grad()
+def score_all(
+    lm: CausalLM,
+    energies: Sequence[Energy],
+    prefix: Tensor,  # (B, P)
+    continuations: Tensor,  # (B, K, C)
+    features: Tensor | None = None,  # (B, K, F), of all energies together
+) -> list[Tensor]:  # (B, K) each
+    """What each energy gives to continuations; the LM's states are computed if they are needed and not handed on."""
+    wanted = union(energy.features for energy in energies)
+    if wanted is not None and features is None:
+        num_samples = continuations.shape[1]
+        whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)
+        rows = lm.state_features(whole.flatten(0, 1), prefix_length=prefix.shape[1], features=wanted)  # (B * K, F)
+        features = rows.unflatten(0, (len(prefix), num_samples))
+    return [
+        _checked(energy.score(prefix, continuations, pick_features(energy.features, features, wanted)).cpu())
+        for energy in energies
+    ]
+
+
+def log_weights(
+    lm: CausalLM,
+    energies: Sequence[Energy],
+    prefix: Tensor,  # (B, P)
+    *,
+    length: int,
+    num_samples: int,
+    seed: int = 0,
+    prefix_ids: Sequence[int] | None = None,
+    given: Tensor | None = None,  # (B, G)
+    rows_per_batch: int = ROWS_PER_BATCH,
+    progress: bool = False,
+) -> list[Tensor]:  # (B, n) float64 each
+    """log w_i = -E(x_i) by each energy, of the same n LM samples per prefix, untruncated and `length` tokens long.
+
+    The samples are drawn, scored and let go a chunk at a time: only the weights stay. With `given`, the
+    first G tokens of each continuation are fixed and the LM draws the rest.
+    """
+    given = prefix[:, :0] if given is None else given
+    ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
+    weights = [torch.empty(len(prefix), num_samples, dtype=torch.double) for _ in energies]
+    prefixes = max(1, rows_per_batch // num_samples)
+    with progress_bar("samples", len(prefix) * num_samples, progress) as bar:
+        for start in range(0, len(prefix), prefixes):
+            group = slice(start, start + prefixes)
+            chunks = lm.sample_chunks(
+                torch.cat([prefix[group], given[group]], dim=1),
+                num_samples=num_samples,
+                chunk_size=rows_per_batch,
+                max_new_tokens=length - given.shape[1],
+                seed=seed,
+                prefix_ids=ids[group],
+                rows_per_batch=rows_per_batch,
+                features=union(energy.features for energy in energies),
+                given_length=given.shape[1],
+            )
+            done = 0
+            for samples in chunks:
+                count = samples.tokens.shape[1]
+                continuations = torch.cat([_repeat(given[group], count), samples.tokens], dim=-1)  # (b, k, C)
+                scores = score_all(lm, energies, prefix[group], continuations, samples.features)
+                for own, energy in zip(weights, scores, strict=True):
+                    own[group, done : done + count] = -energy.double()
+                done += count
+                bar.advance(len(samples.tokens) * count)
+    return weights
+
+
+class WeighedLM:
+    """A frozen LM and one energy of its continuations, of which everything else in this room is made."""
+
+    def __init__(self, lm: CausalLM, energy: Any) -> None:
+        self.lm = lm
+        self.energy = energy_on(lm, energy)
+
+    def score(
+        self,
+        prefix: Tensor,  # (B, P)
+        continuations: Tensor,  # (B, K, C)
+        features: Tensor | None = None,  # (B, K, F)
+    ) -> Tensor:  # (B, K)
+        """Energies of continuations; the LM's states are computed if the energy needs them and has none."""
+        return score_all(self.lm, [self.energy], prefix, continuations, features)[0]
+
+    def score_next(
+        self,
+        prefix: Tensor,  # (B, P)
+        given: Tensor,  # (B, G)
+        tokens: Tensor,  # (M,)
+    ) -> Tensor:  # (B, M)
+        """Energies of the continuations that are the given tokens and one more, each of these in turn."""
+        shape = (len(prefix), len(tokens), -1)
+        continuations = torch.cat([given[:, None].expand(shape), tokens[None, :, None].expand(shape)], dim=-1)
+        features = None
+        if self.energy.features is not None:
+            features = self.lm.next_token_features(
+                torch.cat([prefix, given], dim=1), tokens, given_length=given.shape[1], features=self.energy.features
+            )
+        return self.score(prefix, continuations, features)
+
+    def score_texts(self, prefix: Tensor, continuation: Tensor, rows_per_batch: int = ROWS_PER_BATCH) -> Tensor:
+        """Energies (B,) of one continuation (B, C) for each prefix (B, P)."""
+        groups = zip(prefix.split(rows_per_batch), continuation.split(rows_per_batch), strict=True)
+        return torch.cat([self.score(before, texts.unsqueeze(1)).squeeze(1) for before, texts in groups])
+
+    def log_weights(self, prefix: Tensor, **settings: Any) -> Tensor:  # (B, P) -> (B, n)
+        """log w_i = -E(x_i) of n LM samples per prefix; `settings` are those of `weights.log_weights`."""
+        return log_weights(self.lm, [self.energy], prefix, **settings)[0]
+
+
+def _checked(energies: Tensor) -> Tensor:
+    if energies.isnan().any() or (energies == -torch.inf).any():
+        raise LexergyError(
+            "the energy gave NaN or -inf for some text; expected finite numbers (or +inf for text that "
+            "must not be); check the energy's weights and its training."
+        )
+    return energies
+
+
+def _repeat(rows: Tensor, num_samples: int) -> Tensor:  # (B, P) -> (B, K, P)
+    return rows.unsqueeze(1).expand(-1, num_samples, -1)

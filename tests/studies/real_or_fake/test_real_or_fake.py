@@ -14,7 +14,6 @@ from lexergy.report.study_page import write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.real_or_fake.cells import Sample, accuracy, difference, unpaired
 from lexergy.studies.study import RUNS, Study, load_study, reproduce
-from lexergy.tasks.real_or_fake import laboratory as laboratory_module
 from lexergy.tasks.real_or_fake.scores import Scores
 from toys.laboratory import laboratory_recipe
 
@@ -65,8 +64,8 @@ def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
         assert f"- **{finding.verdict}**: {finding.sentence}" in page
         assert not finding.estimate.low > finding.estimate.value
         assert not finding.estimate.high < finding.estimate.value
-    for module_function in ("train_lm", "train_into", "pair_energies", "write_twins"):
-        monkeypatch.setattr(laboratory_module, module_function, refuse)
+    for place in ("generators.train_lm", "texts.write_twins", "energies.train_into", "laboratory.pair_energies"):
+        monkeypatch.setattr(f"lexergy.tasks.real_or_fake.{place}", refuse)
     # As text: an interval of a single document has NaN ends, which equal nothing.
     assert repr(toy_studies(name).conclusion) == repr(result.conclusion)
 

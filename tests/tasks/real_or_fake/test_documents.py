@@ -25,7 +25,7 @@ def test_blocks_intersect():
 
 
 def test_documents_go_on_from_their_last_half_window(toy_laboratory):
-    lm = toy_laboratory.generator("transf-big", "sotu", "prefix", "train")
+    lm = toy_laboratory.generators.load("transf-big", "sotu", "prefix", "train")
     whole = write_documents(lm, 3, 40, window=16, top_k=10, seed=5)
     assert whole.shape == (3, 40)
     shorter = write_documents(lm, 3, 24, window=16, top_k=10, seed=5)

@@ -36,11 +36,11 @@ def laboratory(tmp_path_factory):
 
 
 def test_twins_are_windows_of_the_energies_tokens(laboratory):
-    texts = laboratory.texts(WANTED, "test")
+    texts = laboratory.texts.read(WANTED, "test")
     assert 0 < len(texts.people) <= 20
     assert texts.machine.shape[1] == 1
     assert texts.people.shape[1] == texts.machine.shape[2] == 16 - SLACK
-    tokenizer = laboratory.tokenizer
+    tokenizer = laboratory.corpora.tokenizer
     written = tokenizer.batch_decode(texts.machine[:, 0].tolist())
     people = tokenizer.batch_decode(texts.people.tolist())
     assert written != people
@@ -53,7 +53,7 @@ def test_twins_are_windows_of_the_energies_tokens(laboratory):
 
 def test_people_are_read_back_as_the_machine_is(laboratory):
     """No window of people's is in tokens that its own text would not give."""
-    texts, tokenizer = laboratory.texts(WANTED, "test"), laboratory.tokenizer
+    texts, tokenizer = laboratory.texts.read(WANTED, "test"), laboratory.corpora.tokenizer
     for tokens in (texts.people[0], texts.machine[0, 0]):
         again = tokenizer(tokenizer.decode(tokens.tolist()), add_special_tokens=False)["input_ids"]
         assert again[: len(tokens) - 1] == tokens.tolist()[:-1]  # the last one is cut from a longer text
@@ -61,5 +61,5 @@ def test_people_are_read_back_as_the_machine_is(laboratory):
 
 def test_it_writes_left_to_right_only(laboratory):
     with pytest.raises(LexergyError, match="writes left to right; expected texts that follow a prefix"):
-        laboratory.texts(TextSet("sotu", "stranger"), "test")
-    assert isinstance(laboratory.generator("stranger", "sotu", "prefix", "test"), CausalLM)
+        laboratory.texts.read(TextSet("sotu", "stranger"), "test")
+    assert isinstance(laboratory.generators.load("stranger", "sotu", "prefix", "test"), CausalLM)

@@ -6,7 +6,7 @@ import torch
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
-from lexergy.tasks.real_or_fake import laboratory as module
+from lexergy.tasks.real_or_fake import texts as module
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 from lexergy.training.objectives.contrastive import pair_energies
@@ -21,8 +21,8 @@ def refuse(*arguments, **settings):
 
 def test_what_is_there_is_not_made_again(toy_laboratory, monkeypatch):
     first = toy_laboratory.scores("unit", [WANTED], WANTED)
-    for name in ("train_lm", "write_twins", "train_into", "pair_energies"):
-        monkeypatch.setattr(module, name, refuse)
+    for place in ("generators.train_lm", "texts.write_twins", "energies.train_into", "laboratory.pair_energies"):
+        monkeypatch.setattr(f"lexergy.tasks.real_or_fake.{place}", refuse)
     again = toy_laboratory.scores("unit", [WANTED], WANTED)
     assert (again.energies == first.energies).all()
     with pytest.raises(AssertionError, match="made again"):
@@ -30,8 +30,8 @@ def test_what_is_there_is_not_made_again(toy_laboratory, monkeypatch):
 
 
 def test_scores_are_the_energies_of_whole_windows(toy_laboratory):
-    energy = toy_laboratory.energy("linear", [WANTED])
-    texts = toy_laboratory.texts(WANTED, "test")
+    energy = toy_laboratory.energies.load("linear", [WANTED])
+    texts = toy_laboratory.texts.read(WANTED, "test")
     scores = toy_laboratory.scores("linear", [WANTED], WANTED)
     assert scores.energies.shape == (len(texts.people), 3)
     torch.testing.assert_close(torch.from_numpy(scores.energies), pair_energies(energy, texts.contrast))
@@ -43,21 +43,21 @@ def test_scores_are_the_energies_of_whole_windows(toy_laboratory):
 
 def test_test_texts_are_of_a_twin_of_another_seed(toy_laboratory):
     stages = {
-        (side, split): toy_laboratory.generator_stage("transf-big", "sotu", side, split)
+        (side, split): toy_laboratory.generators.stage("transf-big", "sotu", side, split)
         for side in ("prefix", "suffix")
         for split in ("train", "validation", "test")
     }
     assert stages["prefix", "train"].key == stages["prefix", "validation"].key
     assert len({stage.seed for stage in stages.values()}) == len({stage.folder for stage in stages.values()}) == 4
     weights = [
-        next(toy_laboratory.generator("transf-big", "sotu", "prefix", split).model.parameters())
+        next(toy_laboratory.generators.load("transf-big", "sotu", "prefix", split).model.parameters())
         for split in ("train", "test")
     ]
     assert not torch.equal(*weights)
 
 
 def test_splits_share_no_document(toy_laboratory):
-    documents = [set(toy_laboratory.texts(WANTED, split).documents) for split in ("train", "validation", "test")]
+    documents = [set(toy_laboratory.texts.read(WANTED, split).documents) for split in ("train", "validation", "test")]
     assert not documents[0] & documents[1]
     assert not documents[0] & documents[2]
     assert not documents[1] & documents[2]
@@ -65,8 +65,8 @@ def test_splits_share_no_document(toy_laboratory):
 
 def test_likelihood_as_energy_is_thresholded_on_validation(toy_laboratory):
     scores = toy_laboratory.likelihood_scores(WANTED)
-    texts = toy_laboratory.texts(WANTED, "test")
-    lm = toy_laboratory.generator("transf-big", "sotu", "prefix", "train")
+    texts = toy_laboratory.texts.read(WANTED, "test")
+    lm = toy_laboratory.generators.load("transf-big", "sotu", "prefix", "train")
     log_prob = lm.token_log_prob(texts.people, prefix_length=1).mean(1).numpy()
     line = [(scores.energies[row, 0] - scores.energies[0, 0]) / (log_prob[row] - log_prob[0]) for row in range(1, 4)]
     assert line == pytest.approx([line[0]] * 3)
@@ -86,23 +86,23 @@ def test_killed_texts_go_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "write_twins", killed)
     with pytest.raises(KeyboardInterrupt), open_laboratory(recipe, tmp_path / "a", progress=False) as laboratory:
-        laboratory.texts(WANTED, "test")
+        laboratory.texts.read(WANTED, "test")
     with open_laboratory(recipe, tmp_path / "a", progress=False) as laboratory:
-        resumed = laboratory.texts(WANTED, "test")
+        resumed = laboratory.texts.read(WANTED, "test")
     assert made == [range(10), range(10, 20), range(10, 20), range(20, 24)]
     monkeypatch.setattr(module, "write_twins", write)
     monkeypatch.setattr(module, "TWINS_PER_SHARD", 1000)  # shards change speed, never results
     with open_laboratory(recipe, tmp_path / "b", progress=False) as laboratory:
-        assert torch.equal(laboratory.texts(WANTED, "test").machine, resumed.machine)
+        assert torch.equal(laboratory.texts.read(WANTED, "test").machine, resumed.machine)
 
 
 def test_mistakes(toy_laboratory, tmp_path):
     with pytest.raises(LexergyError, match="no energy `units`; expected one of linear,"):
         toy_laboratory.scores("units", [WANTED], WANTED)
     with pytest.raises(LexergyError, match="no corpus `bible`; expected one of sotu, wikitext"):
-        toy_laboratory.texts(TextSet("bible", "transf-big"), "test")
+        toy_laboratory.texts.read(TextSet("bible", "transf-big"), "test")
     with pytest.raises(LexergyError, match="no generator `gpt2`; expected one of transf-big,"):
-        toy_laboratory.texts(TextSet("sotu", "gpt2"), "test")
+        toy_laboratory.texts.read(TextSet("sotu", "gpt2"), "test")
 
 
 @pytest.mark.parametrize(

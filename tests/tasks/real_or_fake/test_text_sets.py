@@ -21,7 +21,7 @@ def test_sides_and_contexts_are_drawn_with_equal_probability():
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_twins_share_the_context_and_nothing_else(toy_laboratory, split):
-    texts = toy_laboratory.texts(WANTED, split)
+    texts = toy_laboratory.texts.read(WANTED, split)
     num, length = texts.people.shape
     assert texts.machine.shape == (num, 2, length) == (num, 2, 16)
     same = texts.people[:, None] == texts.machine  # (N, K, L)
@@ -42,15 +42,15 @@ def test_twins_share_the_context_and_nothing_else(toy_laboratory, split):
 
 
 def test_without_a_context_everything_is_written(toy_laboratory):
-    texts = toy_laboratory.texts(TextSet("wikitext", "transf-big", contexts=(0,), sides=("prefix",)), "test")
+    texts = toy_laboratory.texts.read(TextSet("wikitext", "transf-big", contexts=(0,), sides=("prefix",)), "test")
     assert texts.machine.shape[2] == texts.people.shape[1]
     assert (texts.people[:, None, 0] != texts.machine[:, :, 0]).any()
-    special = toy_laboratory.tokenizer.all_special_ids
+    special = toy_laboratory.corpora.tokenizer.all_special_ids
     assert not torch.isin(texts.machine, torch.tensor(special)).any()
 
 
 def test_a_set_survives_its_table(toy_laboratory):
-    texts = toy_laboratory.texts(WANTED, "test")
+    texts = toy_laboratory.texts.read(WANTED, "test")
     back = read_texts(text_table(texts))
     assert back.documents == texts.documents
     for one, other in zip(back[:2] + back[3:], texts[:2] + texts[3:], strict=True):
@@ -61,7 +61,7 @@ def test_a_set_survives_its_table(toy_laboratory):
 
 
 def test_a_union_has_all_windows(toy_laboratory):
-    parts = [toy_laboratory.texts(TextSet(name, "transf-big"), "train").contrast for name in ("sotu", "wikitext")]
+    parts = [toy_laboratory.texts.read(TextSet(name, "transf-big"), "train").contrast for name in ("sotu", "wikitext")]
     union = joined(parts)
     assert len(union) == sum(map(len, parts))
     assert union.prefixes.shape == (len(union), 0)

@@ -34,9 +34,9 @@ class Attacks(NamedTuple):
 
 def _examine(laboratory: Laboratory, settings: Settings) -> Attacks:
     wanted = TextSet(settings["corpus"], settings["generator"])
-    energy = laboratory.energy_stage("unit", [wanted])
-    generator = laboratory.generator_stage(wanted.generator, wanted.corpus, "prefix", "train")
-    texts = laboratory.texts(wanted, "test").select(torch.arange(settings["windows"]))
+    energy = laboratory.energies.stage("unit", [wanted])
+    generator = laboratory.generators.stage(wanted.generator, wanted.corpus, "prefix", "train")
+    texts = laboratory.texts.read(wanted, "test").select(torch.arange(settings["windows"]))
 
     def measure(seed: int) -> pa.Table:
         model, lm = EnergyModel.from_pretrained(energy.folder), CausalLM.from_pretrained(generator.folder)
@@ -58,7 +58,7 @@ def _examine(laboratory: Laboratory, settings: Settings) -> Attacks:
         return pa.table(columns)
 
     config = {key: settings[key] for key in ("windows", "replacements")}
-    inputs = [energy, generator, laboratory.texts_stage(wanted, "test")]
+    inputs = [energy, generator, laboratory.texts.stage(wanted, "test")]
     table = laboratory.measured("attacks", f"{wanted.name}--unit", config, inputs, measure)
     energies, perplexities, documents = {}, {}, {}
     for author, sign in ((MACHINE, 1), (PEOPLE, -1)):

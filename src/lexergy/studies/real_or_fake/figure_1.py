@@ -26,7 +26,7 @@ ENERGIES = ("bilstm-small", "unit")
 
 def _examine(laboratory: Laboratory, settings: Settings) -> Cells:
     wanted = TextSet(settings["corpus"], settings["generator"], contexts=tuple(settings["prefixes"]), sides=("prefix",))
-    texts = laboratory.texts(wanted, "test")
+    texts = laboratory.texts.read(wanted, "test")
     length = laboratory.recipe.windows.length
     cells = {}
     for energy in ENERGIES:

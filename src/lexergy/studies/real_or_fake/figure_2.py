@@ -32,12 +32,14 @@ class Changes(NamedTuple):
 
 def _examine(laboratory: Laboratory, settings: Settings) -> Changes:
     wanted = TextSet(settings["corpus"], settings["generator"])
-    energy = laboratory.energy_stage("unit", [wanted])
-    generator = laboratory.generator_stage(wanted.generator, wanted.corpus, "prefix", "train")
-    texts = laboratory.texts(wanted, "test")
+    energy = laboratory.energies.stage("unit", [wanted])
+    generator = laboratory.generators.stage(wanted.generator, wanted.corpus, "prefix", "train")
+    texts = laboratory.texts.read(wanted, "test")
     people = texts.people[: settings["windows"]]
     words = {COMMON: settings["common"], ENTITY: settings["entity"]}
-    tokens = {kind: laboratory.tokenizer(word, add_special_tokens=False)["input_ids"] for kind, word in words.items()}
+    tokens = {
+        kind: laboratory.corpora.tokenizer(word, add_special_tokens=False)["input_ids"] for kind, word in words.items()
+    }
 
     def measure(seed: int) -> pa.Table:
         model, lm = EnergyModel.from_pretrained(energy.folder), CausalLM.from_pretrained(generator.folder)
@@ -59,7 +61,7 @@ def _examine(laboratory: Laboratory, settings: Settings) -> Changes:
         return pa.table(columns)
 
     config = {key: settings[key] for key in ("windows", "common", "entity")}
-    inputs = [energy, generator, laboratory.texts_stage(wanted, "test")]
+    inputs = [energy, generator, laboratory.texts.stage(wanted, "test")]
     table = laboratory.measured("perturbations", f"{wanted.name}--unit", config, inputs, measure)
     changes = {(kind, name): from_column(table.column(f"{kind}/{name}")) for kind in KINDS for name in (ENERGY, NLL)}
     return Changes(changes, texts.documents[: settings["windows"]])

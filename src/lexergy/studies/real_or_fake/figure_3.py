@@ -22,7 +22,7 @@ Differences = Mapping[tuple[str, str], Sample]  # (energy, direction) -> E(machi
 
 def _examine(laboratory: Laboratory, settings: Settings) -> Differences:
     wanted = TextSet(settings["corpus"], settings["generator"])
-    texts = laboratory.texts(wanted, "test")
+    texts = laboratory.texts.read(wanted, "test")
     longest = (texts.contexts == texts.contexts.min()).numpy()  # what the machine wrote is longest
     found = {}
     for energy in ENERGIES:

@@ -14,10 +14,11 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.stages import Stage, stage_seed
-from lexergy.tasks.real_or_fake.laboratory import LEARNING_SPLITS, Laboratory, Split, read_measurement
+from lexergy.tasks.real_or_fake.energies import LEARNING_SPLITS
+from lexergy.tasks.real_or_fake.laboratory import Laboratory, read_measurement
 from lexergy.tasks.real_or_fake.perturbations import window_energies
 from lexergy.tasks.real_or_fake.scores import Scores
-from lexergy.tasks.real_or_fake.text_sets import document_start
+from lexergy.tasks.real_or_fake.text_sets import Split, document_start
 from lexergy.training.objectives.contrastive import ContrastiveData
 
 
@@ -49,7 +50,7 @@ class Documents(NamedTuple):
 
 def documents_stage(laboratory: Laboratory, wanted: DocumentSet, split: Split) -> Stage:
     """One generator writes all splits' documents: what is unseen in the test is other documents (Table 6)."""
-    generator = laboratory.generator_stage(wanted.generator, wanted.corpus, "prefix", "train")
+    generator = laboratory.generators.stage(wanted.generator, wanted.corpus, "prefix", "train")
     count = getattr(wanted, split)
 
     def make(seed: int) -> pa.Table:
@@ -75,7 +76,7 @@ def read_documents(stage: Stage) -> Documents:
 
 
 def _stretches(laboratory: Laboratory, wanted: DocumentSet, split: Split) -> Windows:
-    context = laboratory.corpus_context(wanted.corpus)
+    context = laboratory.corpora.context(wanted.corpus)
     documents = getattr(context.splits, split)
     return make_windows(
         context.encode(documents),
@@ -126,7 +127,7 @@ def block_energy_stage(laboratory: Laboratory, name: str, train_sets: Sequence[D
         return ContrastiveData(people[:, :0], people, machine[:, None])
 
     on = "documents--" + "+".join(one.name for one in train_sets)
-    return laboratory.trained_stage(
+    return laboratory.energies.trained_stage(
         name, on, train_sets[0].corpus, [one for split in stages.values() for one in split], data
     )
 
@@ -163,7 +164,7 @@ def bag_of_words_scores(laboratory: Laboratory, wanted: DocumentSet) -> Scores:
         # Imported here: scikit-learn takes a second of start-up that nothing else needs.
         from lexergy.tasks.detection.baselines import tf_idf_energies
 
-        learnt, asked = (_texts(laboratory.tokenizer, read_documents(stage)) for stage in (train, test))
+        learnt, asked = (_texts(laboratory.corpora.tokenizer, read_documents(stage)) for stage in (train, test))
         is_machine = [row >= len(learnt) // 2 for row in range(len(learnt))]
         energies = tf_idf_energies(learnt, is_machine, asked)
         return pa.table({"energy": to_column(energies.view(2, -1).T.numpy())})

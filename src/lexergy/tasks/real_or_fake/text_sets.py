@@ -19,6 +19,7 @@ from lexergy.runs.columns import from_column, to_column
 from lexergy.training.objectives.contrastive import ContrastiveData
 
 Side = Literal["prefix", "suffix"]
+Split = Literal["train", "validation", "test"]
 Writer = CausalLM | RightToLeftLM  # continues a prefix, or writes what comes before a suffix
 SIDES: tuple[Side, ...] = ("prefix", "suffix")
 

@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install quickstart test lint format clean
+.PHONY: help install quickstart test lint docs format clean
 
 help:
 	@echo "make quickstart   train an energy on SmolLM2-135M's residual, measure it, write a report"
 	@echo "make test         run the tests"
 	@echo "make lint         ruff and mypy"
+	@echo "make docs         the documentation, into build/docs"
 	@echo "make install      only set up .venv"
 
 install: $(INSTALLED)
@@ -31,6 +32,10 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/docs/index.html"
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -32,10 +32,17 @@ class NgramTablesRecipe(Section):
     width: PositiveInt = 16
 
 
+OBJECTIVES = {
+    "nce": "lexergy.training.objectives.contrastive:NoiseContrastive",
+    "ranking": "lexergy.training.objectives.contrastive:Ranking",
+}
+"""What an energy may minimise: a `PairObjective` as "module:class", imported when it is called for."""
+
+
 class ObjectiveRecipe(Section):
     """What is minimised: `nce`, or `ranking` by a margin; and which of its negatives a text meets at each step."""
 
-    loss: Literal["nce", "ranking"] = "nce"
+    loss: Literal[*OBJECTIVES] = "nce"  # type: ignore[valid-type]
     mining: Literal["random", "hardest", "all"] = "random"
     margin: Annotated[float, Field(gt=0)] = 1.0
 

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Self
 
 from safetensors import SafetensorError
@@ -14,6 +15,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.devices import default_device
+from lexergy.recipes.energies import ENERGY_KINDS
 
 WEIGHTS = "model.safetensors"
 
@@ -107,7 +109,7 @@ class EnergyModel(PreTrainedModel):
         """Load an energy of any kind from a folder (or a Hub name), ready to score, on a GPU where there is one."""
         source = str(source)
         values = _read_config(source)
-        kind = _KINDS.get(str(values.get("model_type")))
+        kind = _kind(str(values.get("model_type")))
         if kind is None or not issubclass(kind, cls):
             wanted = "an energy" if cls is EnergyModel else f"a {cls.__name__}"
             raise LexergyError(
@@ -132,6 +134,15 @@ class EnergyModel(PreTrainedModel):
 
 
 _KINDS: dict[str, type[EnergyModel]] = {}
+
+
+def _kind(model_type: str) -> type[EnergyModel] | None:
+    """The class of a file's energy: one that is imported already, or one of the kinds of recipes."""
+    if model_type not in _KINDS:
+        for kind in ENERGY_KINDS.values():
+            if kind.builder is not None:
+                resolve_name(kind.builder)
+    return _KINDS.get(model_type)
 
 
 def check_shapes(prefix: Tensor, continuations: Tensor) -> None:

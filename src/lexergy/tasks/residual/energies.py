@@ -12,7 +12,13 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, SumEnergy, as_energy
 from lexergy.models.energies.backbones import Backbone, encoder_backbone, masked_backbone
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import ENERGY_KINDS, ObjectiveRecipe, RefreshedEnergyRecipe, TrainedEnergyRecipe
+from lexergy.recipes.energies import (
+    ENERGY_KINDS,
+    OBJECTIVES,
+    ObjectiveRecipe,
+    RefreshedEnergyRecipe,
+    TrainedEnergyRecipe,
+)
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage
@@ -21,9 +27,7 @@ from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.refresh import refresh_negatives
 from lexergy.training.objectives.contrastive import (
     ContrastiveData,
-    NoiseContrastive,
     PairObjective,
-    Ranking,
     pair_energies,
 )
 from lexergy.training.stage import seeded, train_into
@@ -59,9 +63,7 @@ def train_energy(context: RunContext, name: str, negatives: Stage, stage: OpenSt
 
 def make_objective(recipe: ObjectiveRecipe, data: ContrastiveData, validation: ContrastiveData) -> PairObjective:
     """What the energy is trained to minimise."""
-    if recipe.loss == "nce":
-        return NoiseContrastive(data, validation, recipe.mining)
-    return Ranking(data, validation, recipe.mining, recipe.margin)
+    return resolve_name(OBJECTIVES[recipe.loss])(data, validation, recipe.mining, recipe.margin)
 
 
 def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, stage: OpenStage) -> Facts:

@@ -127,13 +127,17 @@ class PairObjective(ABC):
     `hardest`: the one of lowest energy under the weights of the moment, dropout apart; or `all` of them. Validation
     reads all of them, or the hardest where training does.
 
-    The model is an energy: `score(prefix (B, P), continuations (B, K, C), features=None) -> (B, K)`.
+    The model is an energy: `score(prefix (B, P), continuations (B, K, C), features=None) -> (B, K)`. The `margin` is
+    that of the objectives which have one.
     """
 
-    def __init__(self, train: ContrastiveData, validation: ContrastiveData, mining: Mining = "random") -> None:
+    def __init__(
+        self, train: ContrastiveData, validation: ContrastiveData, mining: Mining = "random", margin: float = 1.0
+    ) -> None:
         self.train = train
         self.validation = validation
         self.mining = mining
+        self.margin = margin
 
     @abstractmethod
     def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor: ...  # (B,), (B, k) -> ()
@@ -185,12 +189,6 @@ class NoiseContrastive(PairObjective):
 
 class Ranking(PairObjective):
     """max(0, margin + E(x+) - E(x-)): people's text below its negatives by a margin (App. C, "Real or fake", 2020)."""
-
-    def __init__(
-        self, train: ContrastiveData, validation: ContrastiveData, mining: Mining = "random", margin: float = 1.0
-    ) -> None:
-        super().__init__(train, validation, mining)
-        self.margin = margin
 
     def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:
         return ranking_loss(data, noise, self.margin)

@@ -16,9 +16,11 @@ _HOMES = {
     "EnergyConfig": "lexergy.models.energies",
     "EnergyModel": "lexergy.models.energies",
     "Finetuned": "lexergy.models.finetuned.model",
+    "LaboratoryRecipe": "lexergy.recipes.real_or_fake",
     "LexergyError": "lexergy.errors",
     "LinearEnergy": "lexergy.models.energies",
     "MaskedLM": "lexergy.models.masked.lm",
+    "MaskedObjectivesRecipe": "lexergy.recipes.masked",
     "PretrainingRecipe": "lexergy.recipes.cloze",
     "ResidualEBM": "lexergy.models.joint.model",
     "ResidualRecipe": "lexergy.recipes.residual",
@@ -27,6 +29,7 @@ _HOMES = {
     "SumEnergy": "lexergy.models.energies",
     "TextEnergy": "lexergy.models.energies",
     "TransformerEnergy": "lexergy.models.energies",
+    "TranslationRecipe": "lexergy.recipes.masked",
     "TwoTowerModel": "lexergy.models.cloze.generators",
     "as_energy": "lexergy.models.energies",
     "load_recipe": "lexergy.recipes.loader",
@@ -44,9 +47,11 @@ __all__ = [
     "EnergyConfig",
     "EnergyModel",
     "Finetuned",
+    "LaboratoryRecipe",
     "LexergyError",
     "LinearEnergy",
     "MaskedLM",
+    "MaskedObjectivesRecipe",
     "PretrainingRecipe",
     "ResidualEBM",
     "ResidualRecipe",
@@ -55,6 +60,7 @@ __all__ = [
     "SumEnergy",
     "TextEnergy",
     "TransformerEnergy",
+    "TranslationRecipe",
     "TwoTowerModel",
     "as_energy",
     "load_recipe",
@@ -88,6 +94,8 @@ if TYPE_CHECKING:
     from lexergy.models.scoring.scorers import load_scorer
     from lexergy.recipes.cloze import PretrainingRecipe
     from lexergy.recipes.loader import load_recipe
+    from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
+    from lexergy.recipes.real_or_fake import LaboratoryRecipe
     from lexergy.recipes.residual import ResidualRecipe
     from lexergy.runs.records import load_run
     from lexergy.tasks.cloze.pretraining import pretrain

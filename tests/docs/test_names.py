@@ -42,8 +42,8 @@ def wrong_names(span: str) -> list[str]:
     wrong = [path for path in PATH.findall(span) if not (ROOT / path).exists()]
     wrong += [name for name in re.findall(r"\btest_\w+(?!\w*\.py)\b", span) if name not in TESTS and ".py" not in span]
     wrong += [name for path, name in re.findall(r"(\S+\.py)::(\w+)", span) if TESTS.get(name) != ROOT / path]
-    if NAME.fullmatch(span.split("(")[0]) and not Path(span).suffix == ".md":
-        wrong += [span] if not resolves(span.split("(")[0]) else []
+    if NAME.fullmatch(span.split("(")[0]):
+        wrong += [] if resolves(span.split("(")[0]) else [span]
     return wrong
 
 

@@ -17,7 +17,13 @@ class FieldRecipe(Section):
 
 
 class MaskedObjectivesRecipe(Recipe):
-    """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary."""
+    """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary.
+
+    Examples:
+        >>> from lexergy import MaskedObjectivesRecipe, load_recipe
+        >>> load_recipe("masked-objectives-cpu", MaskedObjectivesRecipe).synthetic.hidden_size > 0
+        True
+    """
 
     cmudict: str
     synthetic: FieldRecipe
@@ -44,7 +50,14 @@ class TranslatorRecipe(ShapeRecipe):
 
 
 class TranslationRecipe(Recipe):
-    """Everything that decides the model."""
+    """Everything that decides the model.
+
+    Examples:
+        >>> from lexergy import TranslationRecipe, load_recipe
+        >>> recipe = load_recipe("translation-cpu", TranslationRecipe)
+        >>> recipe.model.num_layers > 0, recipe.pairs.test > 0
+        (True, True)
+    """
 
     pairs: PairsRecipe
     model: TranslatorRecipe

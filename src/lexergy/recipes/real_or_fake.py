@@ -78,6 +78,12 @@ class LaboratoryRecipe(Recipe):
     """Everything that may be asked for; nothing is made before it is.
 
     Energies `from: lm` start from the generator `start_from`, trained on the (first) corpus that they are trained on.
+
+    Examples:
+        >>> from lexergy import LaboratoryRecipe, load_recipe
+        >>> recipe = load_recipe("real-or-fake-cpu", LaboratoryRecipe)
+        >>> list(recipe.corpora), recipe.windows.length
+        (['bible', 'sotu', 'wikitext'], 64)
     """
 
     corpora: dict[str, LaboratoryCorpusRecipe] = Field(min_length=1)

@@ -104,7 +104,7 @@ def stub_run(monkeypatch, tmp_path, error):
         raise error
 
     monkeypatch.setattr(run_verb, "run_and_show", fail)
-    return ["run", "quickstart", "--folder", str(tmp_path)]
+    return ["run", "quickstart", "--out", str(tmp_path)]
 
 
 def test_full_disk(monkeypatch, tmp_path, capsys):

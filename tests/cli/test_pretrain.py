@@ -13,7 +13,7 @@ from toys.commands import CLOZE_MODELS, output_of
 
 def test_pretraining_again_only_reads(cloze_run, cloze_recipe_file, capsys):
     before = {path: path.stat().st_mtime_ns for path in cloze_run.rglob("*.safetensors")}
-    output = output_of(["pretrain", cloze_recipe_file, "--folder", cloze_run, "--json"], capsys)
+    output = output_of(["pretrain", cloze_recipe_file, "--out", cloze_run, "--json"], capsys)
     result = json.loads(output.out)
     assert list(result["models"]) == CLOZE_MODELS
     assert set(result["models"]["electric"]["validation"]) == {"classifier_loss", "noise_loss", "accuracy", "log_z"}
@@ -23,7 +23,7 @@ def test_pretraining_again_only_reads(cloze_run, cloze_recipe_file, capsys):
 
 def test_pretraining_prints_a_column_for_each_model(cloze_run, cloze_recipe_file, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    out = output_of(["pretrain", cloze_recipe_file, "--folder", cloze_run], capsys).out
+    out = output_of(["pretrain", cloze_recipe_file, "--out", cloze_run], capsys).out
     assert all(name in out for name in CLOZE_MODELS)
     assert "log Z" in out
 
@@ -62,5 +62,5 @@ def test_an_encoder_of_another_width_is_told_so(cloze_run, cloze_recipe_file, tm
     path = tmp_path / "wider.yaml"
     path.write_text(cloze_recipe_file.read_text().replace("/encoder, hidden_size: 16", "/encoder, hidden_size: 32"))
     folder = shutil.copytree(cloze_run, tmp_path / "run")
-    assert run_command(["pretrain", str(path), "--folder", str(folder)]) == 2
+    assert run_command(["pretrain", str(path), "--out", str(folder)]) == 2
     assert "`hidden_size` is 32 and that of the encoder" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from lexergy.cli.verbs import quickstart, run
 
 @pytest.mark.parametrize(
     ("options", "folder", "as_json"),
-    [([], "runs/quickstart", False), (["--folder", "elsewhere", "--json"], "elsewhere", True)],
+    [([], "runs/quickstart", False), (["--out", "elsewhere", "--json"], "elsewhere", True)],
     ids=["alone", "options"],
 )
 def test_the_recipe_is_run(options, folder, as_json, monkeypatch):

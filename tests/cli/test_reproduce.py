@@ -1,11 +1,13 @@
 """`lexergy reproduce`: the list of studies, and one of them on a tiny run."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from lexergy.cli.main import run_command
 from lexergy.cli.verbs.reproduce import read_seeds
+from toys.commands import json_of
 
 
 def test_reproduce_lists_its_studies(capsys):
@@ -13,6 +15,7 @@ def test_reproduce_lists_its_studies(capsys):
         assert run_command(arguments) == 0
         text = capsys.readouterr().out
         assert all(name in text for name in ("table-1", "figure-2-right", "tables-5-6"))
+    assert "base LM" in json_of(["reproduce"], capsys)["table-1"]
 
 
 def test_reproduce_writes_a_study(tiny_recipe_file, tiny_run, tmp_path, monkeypatch, capsys):
@@ -29,6 +32,15 @@ def test_reproduce_writes_a_study(tiny_recipe_file, tiny_run, tmp_path, monkeypa
     command = f"lexergy reproduce figure-2-left --size cpu --seeds 1 --recipe {tiny_recipe_file} --energy second"
     assert f"`{command}`" in page
     assert {path.suffix for path in (tmp_path / "here").iterdir()} == {".md", ".csv", ".png"}
+
+    record = json_of(arguments, capsys)
+    assert (record["study"], record["energy"], record["seeds"]) == ("figure-2-left", "second", [0])
+    table = record["tables"][0]
+    assert all(len(row) == len(table["columns"]) for row in table["rows"])
+    for finding in record["findings"]:
+        assert f"**{finding['verdict']}**: {finding['sentence']}" in page
+        assert finding["estimate"]["low"] <= finding["estimate"]["value"] <= finding["estimate"]["high"]
+    assert all(Path(path).is_file() for path in (record["files"]["page"], *record["files"]["tables"]))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from toys.commands import json_of, mistake_of
 
 def test_run_again_shows_the_same(tiny_run, tiny_recipe_file, capsys):
     first = json.loads((tiny_run.parent / "summary.json").read_text())
-    again = json_of(["run", tiny_recipe_file, "--folder", tiny_run], capsys)
+    again = json_of(["run", tiny_recipe_file, "--out", tiny_run], capsys)
     assert first == again
     assert set(first["energies"]) == {"first", "second"}
     assert first["energies"]["first"]["base"] > 1
@@ -39,7 +39,7 @@ def test_unknown_recipe_key(tiny_recipe_file, tmp_path, capsys):
     wrong = tmp_path / "wrong.yaml"
     recipe = yaml.safe_load(tiny_recipe_file.read_text()) | {"negatives": {"per_prefx": 2}}
     wrong.write_text(yaml.safe_dump(recipe))
-    message = mistake_of(["run", wrong, "--folder", tmp_path / "run"], capsys)
+    message = mistake_of(["run", wrong, "--out", tmp_path / "run"], capsys)
     assert "per_prefx" in message
     assert "did you mean `per_prefix`?" in message
     assert not (tmp_path / "run").exists()
@@ -51,7 +51,7 @@ def test_corpus_shorter_than_a_window(tiny_recipe_file, tmp_path, capsys):
     short = tmp_path / "short.yaml"
     short.write_text(yaml.safe_dump(recipe))
     capsys.readouterr()
-    assert run_command(["run", str(short), "--folder", str(tmp_path / "run")]) == 2
+    assert run_command(["run", str(short), "--out", str(tmp_path / "run")]) == 2
     error = capsys.readouterr().err
     assert "Traceback" not in error
     assert error.splitlines()[-1].startswith("error: ")

@@ -95,7 +95,7 @@ def tiny_run(tiny_recipe_file) -> Path:
     folder = tiny_recipe_file.parent / "run"
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        assert run_command(["run", str(tiny_recipe_file), "--folder", str(folder), "--json"]) == 0
+        assert run_command(["run", str(tiny_recipe_file), "--out", str(folder), "--json"]) == 0
     (folder.parent / "summary.json").write_text(output.getvalue())
     return folder
 
@@ -142,5 +142,5 @@ def cloze_recipe_file(tmp_path_factory, nbest_files) -> Path:
 def cloze_run(cloze_recipe_file) -> Path:
     """The folder of cloze models, by name, as `lexergy pretrain` leaves them."""
     folder = cloze_recipe_file.parent / "run"
-    assert run_command(["pretrain", str(cloze_recipe_file), "--folder", str(folder)]) == 0
+    assert run_command(["pretrain", str(cloze_recipe_file), "--out", str(folder)]) == 0
     return folder

@@ -58,6 +58,9 @@ def read_prompt(prompt: str) -> str:
     return text
 
 
+RecipeName = Annotated[
+    str, typer.Argument(metavar="RECIPE", help="A recipe: a YAML file, or the name of one that comes with Lexergy.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, such as runs/quickstart.")]
 Prompt = Annotated[str, typer.Option("--prompt", help="Text to continue; `-` reads it from stdin.")]
 EnergyName = Annotated[
@@ -75,5 +78,9 @@ Seed = Annotated[
 Relative = Annotated[
     bool,
     typer.Option("--relative", help="Less each token's log-frequency: what its context says, be it common or rare."),
+]
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+RecipeOut = Annotated[
+    Path | None, typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]

@@ -42,6 +42,16 @@ class ClassificationMetrics:
     calibration_error: Metric  # expected calibration error of P(machine)
 
 
+METRIC_NAMES = {
+    "balanced_accuracy": "balanced accuracy",
+    "auc": "ROC AUC",
+    "recall_at_1": "recall at 1 % false positives",
+    "recall_at_5": "recall at 5 % false positives",
+    "calibration_error": "expected calibration error",
+}
+"""What people call the fields of `ClassificationMetrics`."""
+
+
 def classification_metrics(
     energies: Tensor,  # (N,)
     is_machine: Tensor,  # (N,) bool

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from lexergy.tasks.detection.training import DetectorReport
 
 Sources = list[str]
-METRICS = {
-    "balanced_accuracy": "accuracy",
-    "auc": "AUC",
-    "recall_at_1": "found, 1 % accused",
-    "recall_at_5": "found, 5 % accused",
-    "calibration_error": "calibration error",
-}
 
 
 def train(
@@ -127,6 +120,8 @@ def _numbers(layers: str | None) -> tuple[int, ...]:
 
 def show(report: "DetectorReport") -> None:
     """The report for people."""
+    from lexergy.core.classification import METRIC_NAMES
+
     counts = report.texts
     test = counts["test"]
     print_table(
@@ -134,7 +129,7 @@ def show(report: "DetectorReport") -> None:
         ("", *report.metrics),
         [
             (title, *(_cell(getattr(metrics, name)) for metrics in report.metrics.values()))
-            for name, title in METRICS.items()
+            for name, title in METRIC_NAMES.items()
         ],
     )
     used = counts["train"]
@@ -144,7 +139,7 @@ def show(report: "DetectorReport") -> None:
         "bootstrap over documents."
     )
     print_table(
-        "Density audit: log Z of each corpus, 0 where the energy is the log-ratio of the two laws",
+        "Density audit: log Z of each corpus, 0 where the energy is the log-ratio of the two distributions",
         ("corpus", "log Z", "std. error"),
         [(name, f"{log_z.value:+.2f}", f"{log_z.std_error:.2f}") for name, log_z in report.log_z.items()],
     )

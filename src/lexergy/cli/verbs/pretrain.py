@@ -1,11 +1,9 @@
 """`lexergy pretrain`: cloze models on one's own text, from scratch or on a pretrained encoder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from lexergy.cli.options import Json
+from lexergy.cli.options import Json, RecipeName, RecipeOut
 from lexergy.cli.render import print_json, print_lines, print_table
 
 if TYPE_CHECKING:
@@ -21,10 +19,8 @@ WATCHED = {
 
 
 def pretrain(
-    recipe: Annotated[str, typer.Argument(metavar="RECIPE.yaml", help="The recipe, a file or a packaged name.")],
-    folder: Annotated[
-        Path | None, typer.Option(help="Where the models go.", show_default="runs/<the recipe's name>")
-    ] = None,
+    recipe: RecipeName,
+    out: RecipeOut = None,
     as_json: Json = False,
 ) -> None:
     """Pre-train Electric and its relatives on packed text.
@@ -36,7 +32,7 @@ def pretrain(
 
     \b
       lexergy pretrain electric-cpu
-      lexergy pretrain my-electric.yaml --folder runs/mine
+      lexergy pretrain my-electric.yaml --out runs/mine
     """
     from lexergy.recipes.cloze import PretrainingRecipe
     from lexergy.recipes.loader import load_recipe
@@ -46,7 +42,7 @@ def pretrain(
         pretrain as train_models,  # seconds to import: after what may be mistaken
     )
 
-    result = train_models(loaded, folder or Path("runs") / loaded.name)
+    result = train_models(loaded, out or Path("runs") / loaded.name)
     if as_json:
         print_json(
             {

@@ -1,16 +1,13 @@
 """`lexergy quickstart`: the whole story on the default corpus."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from lexergy.cli.options import Json
+from lexergy.cli.options import Json, Out
 from lexergy.cli.summary import run_and_show
 
 
 def quickstart(
-    folder: Annotated[Path, typer.Option(help="Where the run lives.")] = Path("runs/quickstart"),
+    out: Out = Path("runs/quickstart"),
     as_json: Json = False,
 ) -> None:
     """The whole story on the default corpus, and a report.
@@ -23,9 +20,9 @@ def quickstart(
 
     \b
       lexergy quickstart
-      lexergy quickstart --folder /tmp/quickstart --json
+      lexergy quickstart --out /tmp/quickstart --json
     """
     from lexergy.recipes.loader import load_recipe
     from lexergy.recipes.residual import ResidualRecipe
 
-    run_and_show(load_recipe("quickstart", ResidualRecipe), folder, as_json=as_json)
+    run_and_show(load_recipe("quickstart", ResidualRecipe), out, as_json=as_json)

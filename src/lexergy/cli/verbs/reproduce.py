@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.render import print_lines, print_paragraphs, print_table
+from lexergy.cli.options import Json, Out
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 from lexergy.studies import CATALOGUE
 
 if TYPE_CHECKING:
-    from lexergy.studies.study import Table
+    from lexergy.report.study_page import StudyFiles
+    from lexergy.studies.study import StudyResult, Table
 
 TERMINAL_COLUMNS = 8
 
@@ -21,54 +23,109 @@ class SizeName(StrEnum):
     PAPER = "paper"
 
 
+StudyName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The study; without it, all are listed.")]
+StudySize = Annotated[
+    SizeName, typer.Option("--size", help="`cpu` fits two cores; `paper` needs the paper's hardware.")
+]
+StudySeeds = Annotated[
+    str, typer.Option("--seeds", help="How many seeds (3 means 0, 1, 2), or which, with commas: `0,1,2`, `7,`.")
+]
+StudyRecipe = Annotated[
+    str | None, typer.Option("--recipe", help="Study this recipe instead.", show_default="the size's own")
+]
+StudyEnergy = Annotated[
+    str | None,
+    typer.Option("--energy", help="Study this energy of the recipe instead.", show_default="the size's own"),
+]
+ListStudies = Annotated[bool, typer.Option("--list", help="List the studies and stop.")]
+
+
 def reproduce(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The study; left out: list all.")] = None,
-    size: Annotated[SizeName, typer.Option(help="`cpu` fits two cores; `paper` needs the paper's hardware.")] = (
-        SizeName.CPU
-    ),
-    seeds: Annotated[
-        str, typer.Option(help="How many seeds (3 means 0, 1, 2), or which, with commas: `0,1,2`, `7,`.")
-    ] = "1",
-    recipe: Annotated[str | None, typer.Option(help="Another recipe to study.", show_default="the size's own")] = None,
-    energy: Annotated[
-        str | None, typer.Option(help="Another of the recipe's energies to study.", show_default="the size's own")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for Markdown, CSV and PNG.")] = Path("results"),
-    list_studies: Annotated[bool, typer.Option("--list", help="List the studies and stop.")] = False,
+    name: StudyName = None,
+    size: StudySize = SizeName.CPU,
+    seeds: StudySeeds = "1",
+    recipe: StudyRecipe = None,
+    energy: StudyEnergy = None,
+    out: Out = Path("results"),
+    list_studies: ListStudies = False,
+    as_json: Json = False,
 ) -> None:
     """Reproduce a table or figure of a paper.
 
-    Trains and measures what the study needs (kept in runs/reproduce, and shared by the studies), then writes
-    its tables and picture with the paper's numbers beside ours, and says which of the paper's findings hold.
-    A stopped study goes on where it was when the command is given again.
+    Trains and measures what the study needs (kept in runs/reproduce and shared by all studies), then writes its
+    tables and picture, with the paper's numbers beside ours, and says which of the paper's findings hold.
+    A study that was stopped goes on where it was when the command is given again.
 
     Examples:
 
     \b
       lexergy reproduce --list
       lexergy reproduce figure-1
-      lexergy reproduce table-1 --seeds 3
+      lexergy reproduce table-1 --seeds 3 --json
       lexergy reproduce figure-2-right --recipe smollm2-bit --energy energy
     """
     if name is None or list_studies:
-        print_table(
-            "Studies",
-            ("name", "what it shows"),
-            [(name, entry.shows) for name, entry in CATALOGUE.items()],
-            text_columns=(0, 1),
-        )
+        _list_studies(as_json)
         return
     numbers = read_seeds(seeds)
     if name not in CATALOGUE:
         raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")
 
-    from lexergy.report.study_page import command_line, describe, write_study
+    from lexergy.report.study_page import command_line, write_study
     from lexergy.studies.study import load_study
     from lexergy.studies.study import reproduce as carry_out
 
     result = carry_out(load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy)
     options = {"--size": size.value, "--seeds": seeds, "--recipe": recipe, "--energy": energy}
     files = write_study(result, out, command_line(name, options))
+    if as_json:
+        print_json(_record(result, files))
+    else:
+        _print(result, files)
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """`3` is the first three seeds; with a comma, just those that are listed."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise LexergyError(f"`--seeds` is {text}; expected how many, as in 3, or which, as in 0,1,2.")
+    numbers = tuple(map(int, parts))
+    if "," in text:
+        if len(set(numbers)) < len(numbers):
+            raise LexergyError(f"`--seeds` is {text}; expected each seed once.")
+        return numbers
+    if numbers[0] == 0:
+        raise LexergyError("`--seeds` is 0; expected at least 1; `0,` is the seed 0 alone.")
+    return tuple(range(numbers[0]))
+
+
+def _list_studies(as_json: bool) -> None:
+    studies = {name: entry.shows for name, entry in CATALOGUE.items()}
+    if as_json:
+        print_json(studies)
+    else:
+        print_table("Studies", ("name", "what it shows"), list(studies.items()), text_columns=(0, 1))
+
+
+def _record(result: "StudyResult", files: "StudyFiles") -> dict:
+    conclusion = result.conclusion
+    return {
+        "study": result.study.name,
+        "title": result.study.title,
+        "paper": f"{result.study.part} of {result.study.paper}",
+        "size": result.size,
+        "recipe": result.recipe,
+        "energy": result.energy,
+        "seeds": result.seeds,
+        "tables": conclusion.tables,
+        "findings": conclusion.findings,
+        "files": files,
+    }
+
+
+def _print(result: "StudyResult", files: "StudyFiles") -> None:
+    from lexergy.report.study_page import describe
+
     _print_table(result.study.title, result.conclusion.tables[0])
     print_paragraphs(*(f"{finding.verdict}: {describe(finding)}" for finding in result.conclusion.findings))
     print_lines(f"Page: {files.page}", f"Picture: {files.picture}", *(f"Table: {path}" for path in files.tables))
@@ -85,18 +142,3 @@ def _print_table(title: str, table: "Table") -> None:
     rows = [[cell_text(row[place]) for place in shown] for row in table.rows]
     are_text = [at for at, place in enumerate(shown) if any(isinstance(row[place], str) for row in table.rows)]
     print_table(title, [table.columns[place] for place in shown], rows, text_columns=are_text)
-
-
-def read_seeds(text: str) -> tuple[int, ...]:
-    """`3` is the first three seeds; with a comma, just those that are listed."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdecimal() for part in parts):
-        raise LexergyError(f"`--seeds` is {text}; expected how many, as in 3, or which, as in 0,1,2.")
-    numbers = tuple(map(int, parts))
-    if "," in text:
-        if len(set(numbers)) < len(numbers):
-            raise LexergyError(f"`--seeds` is {text}; expected each seed once.")
-        return numbers
-    if numbers[0] == 0:
-        raise LexergyError("`--seeds` is 0; expected at least 1; `0,` is the seed 0 alone.")
-    return tuple(range(numbers[0]))

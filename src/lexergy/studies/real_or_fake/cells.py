@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lexergy.core.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Estimate, Finding, mean, over_runs, std_error
 from lexergy.report.picture import Panel, Series
 from lexergy.studies.study import Cell, Conclusion, Size, Table
@@ -21,13 +22,6 @@ SETTING = (
     "ends. The generators of training and test texts differ by their seeds, splits are by document. Bible, "
     "State of the Union and WikiText-2 stand in for Books, CCNews and WikiText-103."
 )
-METRICS = {
-    "balanced_accuracy": "balanced accuracy",
-    "auc": "ROC AUC",
-    "recall_at_1": "recall at 1 % false positives",
-    "recall_at_5": "recall at 5 % false positives",
-    "calibration_error": "expected calibration error",
-}
 POINTS = "percentage points of balanced accuracy"
 
 Key = tuple[str, str]
@@ -132,13 +126,13 @@ def _shares(found: Estimate) -> tuple[float, float]:
 def metrics_table(seeds: Sequence[Cells], titles: Sequence[str]) -> Table:
     """Every cell with every metric; `titles` name the parts of a key."""
     columns = [*titles]
-    for title in METRICS.values():
+    for title in METRIC_NAMES.values():
         columns += [f"{title} (%)", "low", "high"]
     lines = []
     for key in seeds[0]:
         found = [cells[key].metrics() for cells in seeds]
         line: list[Cell] = [*key]
-        for name in METRICS:
+        for name in METRIC_NAMES:
             parts = [getattr(metrics, name) for metrics in found]
             estimate = over_runs([100 * part.value for part in parts], [100 * part.std_error for part in parts])
             line += [estimate.value, *_shares(estimate)]

@@ -1,19 +1,18 @@
 """Drawing many continuations of each prefix, each with its log-probability under the law it was drawn from."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
-from lexergy.core.decoding import Decoding, draw
+from lexergy.core.decoding import Decoding, Draw, draw
 from lexergy.core.random import uniforms
-from lexergy.core.vocabulary import VocabularySummary, summarise
-from lexergy.models.causal.state_features import StateFeatures, pool_statistics, token_statistics
-
-if TYPE_CHECKING:
-    from lexergy.models.causal.lm import CausalLM
+from lexergy.core.vocabulary import summarise
+from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.causal.states import pooled_given
 
 
 class Samples(NamedTuple):
@@ -25,111 +24,73 @@ class Samples(NamedTuple):
     features: Tensor | None  # (B, K, F), when asked for
 
 
-class RepeatedPrefix:
-    """Continuations of a model whose attention cannot share a prefix: each row carries its own copy of its memory."""
+@dataclass(frozen=True)
+class Sampling:
+    """What decides a sample, but for its prefix and its number."""
 
-    def __init__(self, model: PreTrainedModel, prefix: Tensor, num_samples: int) -> None:
-        self.model = model
-        output = model.base_model(input_ids=prefix, use_cache=True)
-        # Recurrent models call their memory `cache_params`.
-        name = "cache_params" if "cache_params" in output else "past_key_values"
-        if hasattr(output[name], "batch_repeat_interleave"):
-            output[name].batch_repeat_interleave(num_samples)
-        else:
-            output = model.base_model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
-        self._past = {name: output[name]}
-
-    def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
-        return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
+    max_new_tokens: int
+    decoding: Decoding
+    seed: int
+    stop_token: int | None
+    features: StateFeatures | None
+    given_length: int
 
 
-class PooledStates:
-    """Running sums of hidden states and token statistics over the tokens of R continuations.
-
-    The first `given` tokens of each are in the pool already; steps and lengths count from there.
-    """
-
-    def __init__(self, features: StateFeatures, states: Tensor, statistics: Tensor, given: int = 0) -> None:
-        self.features = features
-        self.states = states  # (R, layers, D)
-        self.statistics = statistics  # (R, C, 4)
-        self.given = given
-
-    @classmethod
-    def empty(
-        cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int, device: torch.device
-    ) -> "PooledStates":
-        states = torch.zeros(num_rows, len(features.layers), hidden_size, device=device)
-        return cls(features, states, torch.zeros(num_rows, max_length, 4, device=device))
-
-    def rows(self, some: slice) -> "PooledStates":
-        """Some of the rows; what is added to them is added here."""
-        return PooledStates(self.features, self.states[some], self.statistics[some], self.given)
-
-    def continued(self, num_samples: int, max_length: int) -> "PooledStates":
-        """A pool for K continuations of each row that have the row's tokens before their own."""
-        states = self.states.repeat_interleave(num_samples, 0)
-        statistics = self.statistics.repeat_interleave(num_samples, 0)
-        room = torch.nn.functional.pad(statistics, (0, 0, 0, max_length))  # (R K, C + new, 4)
-        return PooledStates(self.features, states, room, statistics.shape[1])
-
-    def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
-        self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
-
-    def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
-        """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
-        for place, layer in enumerate(self.features.layers):
-            self.states[:, place] += (hidden_states[layer].float() * inside.unsqueeze(-1)).sum(1)
-
-    def pooled(self, lengths: Tensor) -> Tensor:
-        """(R, F): means over each continuation, layers first, then the statistics."""
-        lengths = lengths + self.given
-        means = self.states / lengths.view(-1, 1, 1)
-        statistics = pool_statistics(self.statistics, lengths, self.features.statistics)
-        return torch.cat((means.flatten(1), statistics), -1)
-
-
-def sample_batch(
-    lm: "CausalLM",
+def sample_in_batches(
+    lm: FrozenModel,
     prefix: Tensor,  # (B, P)
     streams: Sequence[int],
     first_sample: int,
     num_samples: int,
-    max_new_tokens: int,
-    decoding: Decoding,
-    seed: int,
-    stop_token: int | None,
-    features: StateFeatures | None,
-    given_length: int,
+    rows_per_batch: int,
+    sampling: Sampling,
+) -> Samples:
+    """K samples of each prefix, at most `rows_per_batch` rows at a time."""
+    prefixes = max(1, rows_per_batch // num_samples)
+    groups = []
+    for start in range(0, len(prefix), prefixes):
+        group = slice(start, start + prefixes)
+        chunks = [
+            sample_batch(
+                lm,
+                prefix[group],
+                streams[group],
+                first_sample + done,
+                min(rows_per_batch, num_samples - done),
+                sampling,
+            )
+            for done in range(0, num_samples, rows_per_batch)
+        ]
+        groups.append(_join(chunks, 1))
+    return _join(groups, 0)
+
+
+def sample_batch(
+    lm: FrozenModel,
+    prefix: Tensor,  # (B, P)
+    streams: Sequence[int],
+    first_sample: int,
+    num_samples: int,
+    sampling: Sampling,
 ) -> Samples:
     """All K samples of all B prefixes as one batch of R = B * K rows."""
-    num_rows = len(prefix) * num_samples
+    features, length = sampling.features, sampling.max_new_tokens
     pool = None
     if features is not None:
-        pool = lm.pooled_given(prefix, given_length, features).continued(num_samples, max_new_tokens)
-    first_logits, rows = lm.continuations(prefix, num_samples, max_new_tokens)
+        pool = pooled_given(lm, prefix, sampling.given_length, features).continued(num_samples, length)
+    first_logits, rows = lm.continuations(prefix, num_samples, length)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
-    tokens = torch.full((num_rows, max_new_tokens), stop_token or 0, device=prefix.device)
-    log_prob = torch.zeros(num_rows, dtype=torch.float64, device=prefix.device)
-    lengths = torch.full((num_rows,), max_new_tokens, device=prefix.device)
-    alive = torch.ones(num_rows, dtype=torch.bool, device=prefix.device)
+    written = _Written(len(prefix) * num_samples, length, sampling.stop_token, prefix.device)
     reads_states = features is not None and bool(features.layers)
-    for step in range(max_new_tokens):
-        lm.forbid_(logits, allowed=stop_token)
-        numbers = uniforms(seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
+    for step in range(length):
+        lm.forbid_(logits, allowed=sampling.stop_token)
+        numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
-        drawn = draw(logits, numbers, decoding, summary)
-        chosen = torch.where(alive, drawn.tokens, stop_token or 0)
-        tokens[:, step] = chosen
-        log_prob += drawn.log_prob.masked_fill(~alive, 0)
+        counted = written.alive
+        chosen = written.add(step, draw(logits, numbers, sampling.decoding, summary))
         if pool is not None and summary is not None:
             pool.add_statistics(step, logits, chosen, summary)
-        counted = alive
-        if stop_token is not None:
-            ended = alive & (chosen == stop_token)
-            lengths[ended] = step + 1
-            alive = alive & ~ended
-        last = step == max_new_tokens - 1 or (stop_token is not None and not alive.any())
+        last = step == length - 1 or written.has_ended()
         if last and not reads_states:
             break
         output: Any = rows.feed(
@@ -144,8 +105,45 @@ def sample_batch(
         logits = output.logits[:, -1].float()
     shape = (len(prefix), num_samples)
     return Samples(
-        tokens.view(*shape, -1).cpu(),
-        log_prob.view(shape).cpu(),
-        lengths.view(shape).cpu(),
-        None if pool is None else pool.pooled(lengths).view(*shape, -1).cpu(),
+        written.tokens.view(*shape, -1).cpu(),
+        written.log_prob.view(shape).cpu(),
+        written.lengths.view(shape).cpu(),
+        None if pool is None else pool.pooled(written.lengths).view(*shape, -1).cpu(),
+    )
+
+
+class _Written:
+    """What R rows have drawn so far; a row is alive until its stop token."""
+
+    def __init__(self, num_rows: int, length: int, stop_token: int | None, device: torch.device) -> None:
+        self.stop_token = stop_token
+        self.tokens = torch.full((num_rows, length), stop_token or 0, device=device)
+        self.log_prob = torch.zeros(num_rows, dtype=torch.float64, device=device)
+        self.lengths = torch.full((num_rows,), length, device=device)
+        self.alive = torch.ones(num_rows, dtype=torch.bool, device=device)
+
+    def add(self, step: int, drawn: Draw) -> Tensor:
+        """The tokens (R,) of this step, the stop token where a row has ended."""
+        chosen = torch.where(self.alive, drawn.tokens, self.stop_token or 0)
+        self.tokens[:, step] = chosen
+        self.log_prob += drawn.log_prob.masked_fill(~self.alive, 0)
+        if self.stop_token is not None:
+            ended = self.alive & (chosen == self.stop_token)
+            self.lengths[ended] = step + 1
+            self.alive = self.alive & ~ended
+        return chosen
+
+    def has_ended(self) -> bool:
+        return self.stop_token is not None and not bool(self.alive.any())
+
+
+def _join(parts: list[Samples], dim: int) -> Samples:
+    if len(parts) == 1:
+        return parts[0]
+    tokens, log_prob, lengths, features = zip(*parts, strict=True)
+    return Samples(
+        torch.cat(tokens, dim),
+        torch.cat(log_prob, dim),
+        torch.cat(lengths, dim),
+        None if features[0] is None else torch.cat(features, dim),
     )

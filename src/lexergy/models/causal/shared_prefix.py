@@ -75,6 +75,24 @@ class Continuations:
         return output
 
 
+class RepeatedPrefix:
+    """Continuations of a model whose attention cannot share a prefix: each row carries its own copy of its memory."""
+
+    def __init__(self, model: PreTrainedModel, prefix: Tensor, num_samples: int) -> None:
+        self.model = model
+        output = model.base_model(input_ids=prefix, use_cache=True)
+        # Recurrent models call their memory `cache_params`.
+        name = "cache_params" if "cache_params" in output else "past_key_values"
+        if hasattr(output[name], "batch_repeat_interleave"):
+            output[name].batch_repeat_interleave(num_samples)
+        else:
+            output = model.base_model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
+        self._past = {name: output[name]}
+
+    def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
+        return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
+
+
 class PrefixSharing:
     """Whether a model's attention can be split into prefix and continuation: tried once, on a few tokens."""
 

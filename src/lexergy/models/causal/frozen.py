@@ -1,0 +1,151 @@
+"""A causal model that is only run: start token put in, forbidden tokens left out, its last prefixes remembered."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from lexergy.core.vocabulary import NEVER
+from lexergy.errors import LexergyError
+from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
+from lexergy.models.causal.shared_prefix import Continuations, PrefixSharing, RepeatedPrefix, SharedPrefix, prefill
+
+
+class Prefilled(NamedTuple):
+    """Prefixes that were run."""
+
+    logits: Tensor  # (B, V), of the token after the prefix
+    shared: SharedPrefix
+
+
+class _Remembered(NamedTuple):
+    key: tuple[Any, ...]
+    prefix: Tensor
+    value: Any
+
+
+class FrozenModel:
+    """What scoring, sampling and reading states have in common; tensors are on the model's device."""
+
+    def __init__(self, model: PreTrainedModel, forbidden_tokens: Sequence[int], start_token: int | None) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.forbidden_tokens = tuple(sorted(forbidden_tokens))
+        self.start_token = start_token
+        self._sharing = PrefixSharing(model)
+        self._last: dict[str, _Remembered] = {}
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.get_output_embeddings().weight.shape[0]
+
+    @property
+    def hidden_size(self) -> int:
+        return self.model.config.get_text_config().hidden_size
+
+    @property
+    def num_layers(self) -> int:
+        return self.model.config.get_text_config().num_hidden_layers
+
+    @property
+    def last_state_layer(self) -> int:
+        """The last layer whose states are `hidden_size` wide: OPT may project its last to its embeddings' width."""
+        width = getattr(self.model.config.get_text_config(), "word_embed_proj_dim", self.hidden_size)
+        return self.num_layers if width == self.hidden_size else self.num_layers - 1
+
+    @property
+    def max_length(self) -> int | None:
+        """The most tokens the model reads, its start token apart."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return limit if limit is None or self.start_token is None else limit - 1
+
+    def with_start(self, prefix: Tensor) -> Tensor:
+        """Prefixes or rows (B, P) with the start token before them, where this LM needs one."""
+        if self.start_token is None:
+            return prefix
+        return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
+
+    def forbid_(self, logits: Tensor, allowed: int | None = None) -> Tensor:
+        """Change logits (..., V) so that the forbidden tokens, but for an `allowed` one, cannot be drawn."""
+        index = self.forbidden_index(allowed)
+        return logits.index_fill_(-1, index, NEVER) if len(index) else logits
+
+    def forbidden_index(self, allowed: int | None = None) -> Tensor:
+        ids = [token for token in self.forbidden_tokens if token != allowed]
+        return torch.tensor(ids, dtype=torch.long, device=self.device)
+
+    def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
+        """Run the prefixes once."""
+
+        def run() -> Prefilled:
+            output, shared = prefill(self.model, self.with_start(prefix), logits_to_keep=1)
+            return Prefilled(output.logits[:, -1].float(), shared)
+
+        return self.remember("prefix", (), prefix, run)
+
+    def continuations(
+        self, prefix: Tensor, num_samples: int, max_length: int
+    ) -> tuple[Tensor, LlamaContinuations | Continuations | RepeatedPrefix]:
+        """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
+        prefilled = self.prefill(prefix)
+        if not self.shares_prefix(prefix.shape[1] + max_length):
+            return prefilled.logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
+        rows = LlamaContinuations if is_plain_llama(self.model) else Continuations
+        return prefilled.logits, rows(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
+
+    def shares_prefix(self, total_length: int) -> bool:
+        """Whether sequences of this length may be split into prefix and continuation."""
+        return self._sharing.allows(total_length + (self.start_token is not None))
+
+    def remember(self, what: str, settings: tuple[Any, ...], prefix: Tensor, compute: Callable[[], Any]) -> Any:
+        """What was computed of the last prefixes (B, P), since they are often continued again."""
+        # Training the weights in place raises their version, and so forgets what was computed with them.
+        key = (*settings, prefix.shape, sum(weight._version for weight in self.model.parameters()))
+        known = self._last.get(what)
+        if known is None or known.key != key or not torch.equal(known.prefix, prefix):
+            self._last.pop(what, None)  # before new keys and values are made
+            known = None
+            self._last[what] = known = _Remembered(key, prefix, compute())
+        return known.value
+
+    def forget_prefix(self) -> None:
+        """Free the keys, values and states of the last prefixes run."""
+        self._last.clear()
+
+    def check_prefix(self, prefix: Tensor, max_new_tokens: int) -> Tensor:
+        """The prefixes (B, P) on the model's device, if it can continue them by so many tokens."""
+        prefix = torch.as_tensor(prefix, device=self.device)
+        if prefix.dim() != 2:
+            raise LexergyError(
+                f"prefix tokens have shape {tuple(prefix.shape)}; expected (prefixes, length); "
+                "add a dimension with `[None]`."
+            )
+        if prefix.shape[1] == 0 and self.start_token is None:
+            raise LexergyError("the prefix is empty; expected at least one token to continue from.")
+        if self.max_length is not None and prefix.shape[1] + max_new_tokens > self.max_length:
+            raise LexergyError(
+                f"{prefix.shape[1]} prefix and {max_new_tokens} new tokens are more than the {self.max_length} "
+                "the model can read; shorten the prompt or ask for fewer new tokens."
+            )
+        if prefix.numel() and not 0 <= int(prefix.min()) <= int(prefix.max()) < self.vocab_size:
+            raise LexergyError(
+                f"token ids run from {int(prefix.min())} to {int(prefix.max())}; expected 0 .. {self.vocab_size - 1}; "
+                "were they made by another tokenizer?"
+            )
+        return prefix
+
+    def check_rows(self, tokens: Tensor, prefix_length: int) -> Tensor:
+        """Rows (B, L) on the model's device, if there is something to score after so many tokens."""
+        tokens = self.check_prefix(tokens, 0)
+        least = 0 if self.start_token is not None else 1
+        if not least <= prefix_length < tokens.shape[1]:
+            raise LexergyError(
+                f"`prefix_length` is {prefix_length}; expected {least} .. {tokens.shape[1] - 1} for rows of "
+                f"{tokens.shape[1]} tokens."
+            )
+        return tokens

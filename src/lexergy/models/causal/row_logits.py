@@ -1,0 +1,61 @@
+"""The logits that predict given continuations, a few rows at a time, the prefixes run once where they can be."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.log_probs import rows_at_once
+from lexergy.models.causal.shared_prefix import Continuations, SharedPrefix
+
+PREFIXES_AT_ONCE = 256  # whose keys and values are held at once
+
+
+class RowLogits(NamedTuple):
+    """A few rows; with states, those of the continuation's own tokens too, (b, C, D) per layer."""
+
+    rows: Tensor  # (b, L)
+    logits: Tensor  # (b, C, V), those that predict each continuation token
+    states: Sequence[Tensor]
+
+
+def row_logits(
+    lm: FrozenModel, tokens: Tensor, prefix_length: int, with_states: bool = False
+) -> Iterator[RowLogits]:  # of (B, L)
+    """All rows, in order."""
+    length = tokens.shape[1] - prefix_length
+    few = rows_at_once(length, lm.vocab_size)
+    for group in tokens.split(PREFIXES_AT_ONCE):
+        if not lm.shares_prefix(tokens.shape[1]):
+            for rows in group.split(few):
+                yield whole_row_logits(lm, rows, length, with_states)
+            continue
+        prefilled = lm.prefill(group[:, :prefix_length])
+        for start in range(0, len(group), few):
+            chunk = slice(start, start + few)
+            first, shared = prefilled.logits[chunk].unsqueeze(1), prefilled.shared.select(chunk)
+            logits, states = _continuation_logits(lm, first, shared, group[chunk, prefix_length:], with_states)
+            yield RowLogits(group[chunk], logits, states)
+
+
+def whole_row_logits(lm: FrozenModel, rows: Tensor, length: int, with_states: bool) -> RowLogits:
+    """Of rows whose last `length` tokens are the continuation, in one pass."""
+    output = lm.model(input_ids=lm.with_start(rows), output_hidden_states=with_states, use_cache=False)
+    states = [layer[:, -length:] for layer in output.hidden_states or ()]
+    return RowLogits(rows, lm.forbid_(output.logits[:, -length - 1 : -1].float()), states)
+
+
+def _continuation_logits(
+    lm: FrozenModel, first: Tensor, shared: SharedPrefix, continuation: Tensor, with_states: bool
+) -> tuple[Tensor, Sequence[Tensor]]:
+    length = continuation.shape[1]
+    # The last token predicts nothing: it is fed only where its own states are wanted.
+    tokens = continuation if with_states else continuation[:, :-1]
+    if tokens.shape[1] == 0:
+        return lm.forbid_(first.clone()), ()
+    fed = Continuations(lm.model, shared, len(continuation), length)
+    output = fed.feed(tokens, output_hidden_states=with_states)
+    logits = torch.cat((first, output.logits[:, : length - 1].float()), 1)
+    return lm.forbid_(logits), output.hidden_states or ()

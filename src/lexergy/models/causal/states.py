@@ -1,0 +1,128 @@
+"""Reading a frozen LM's states: pools of them over continuations, drawn or given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lexergy.core.vocabulary import VocabularySummary, summarise
+from lexergy.errors import LexergyError
+from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.log_probs import rows_at_once
+from lexergy.models.causal.row_logits import row_logits, whole_row_logits
+from lexergy.models.causal.state_features import StateFeatures, pool_statistics, token_moments, token_statistics
+
+
+class PooledStates:
+    """Running sums of hidden states and token statistics over the tokens of R continuations.
+
+    The first `given` tokens of each are in the pool already; steps and lengths count from there.
+    """
+
+    def __init__(self, features: StateFeatures, states: Tensor, statistics: Tensor, given: int = 0) -> None:
+        self.features = features
+        self.states = states  # (R, layers, D)
+        self.statistics = statistics  # (R, C, 4)
+        self.given = given
+
+    @classmethod
+    def empty(
+        cls, features: StateFeatures, num_rows: int, max_length: int, hidden_size: int, device: torch.device
+    ) -> "PooledStates":
+        states = torch.zeros(num_rows, len(features.layers), hidden_size, device=device)
+        return cls(features, states, torch.zeros(num_rows, max_length, 4, device=device))
+
+    def rows(self, chosen: slice) -> "PooledStates":
+        """Some of the rows; what is added to them is added here."""
+        return PooledStates(self.features, self.states[chosen], self.statistics[chosen], self.given)
+
+    def continued(self, num_samples: int, max_length: int) -> "PooledStates":
+        """A pool for K continuations of each row that have the row's tokens before their own."""
+        states = self.states.repeat_interleave(num_samples, 0)
+        statistics = self.statistics.repeat_interleave(num_samples, 0)
+        room = torch.nn.functional.pad(statistics, (0, 0, 0, max_length))  # (R K, C + new, 4)
+        return PooledStates(self.features, states, room, statistics.shape[1])
+
+    def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
+        self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
+
+    def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
+        """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
+        for place, layer in enumerate(self.features.layers):
+            self.states[:, place] += (hidden_states[layer].float() * inside.unsqueeze(-1)).sum(1)
+
+    def pooled(self, lengths: Tensor) -> Tensor:
+        """(R, F): means over each continuation, layers first, then the statistics."""
+        lengths = lengths + self.given
+        means = self.states / lengths.view(-1, 1, 1)
+        statistics = pool_statistics(self.statistics, lengths, self.features.statistics)
+        return torch.cat((means.flatten(1), statistics), -1)
+
+
+def pooled_given(lm: FrozenModel, prefix: Tensor, given_length: int, features: StateFeatures) -> PooledStates:
+    """States and statistics of the last tokens of prefixes (B, P), remembered as the prefixes themselves are."""
+    if given_length == 0:
+        return PooledStates.empty(features, len(prefix), 0, lm.hidden_size, lm.device)
+    before = prefix.shape[1] - given_length
+
+    def pool() -> PooledStates:
+        return _pool(lm, lm.check_rows(prefix, before), before, features)
+
+    return lm.remember("given", (given_length, features), prefix, pool)
+
+
+def state_features(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures) -> Tensor:
+    """Of the continuations in rows (B, L): (B, F)."""
+    features.check(lm.last_state_layer)
+    tokens = lm.check_rows(tokens, prefix_length)
+    lengths = torch.full((len(tokens),), tokens.shape[1] - prefix_length, device=lm.device)
+    return _pool(lm, tokens, prefix_length, features).pooled(lengths).cpu()
+
+
+def _pool(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures) -> PooledStates:
+    length = tokens.shape[1] - prefix_length
+    pool = PooledStates.empty(features, len(tokens), length, lm.hidden_size, lm.device)
+    done = 0
+    for rows, logits, states in row_logits(lm, tokens, prefix_length, with_states=bool(features.layers)):
+        part = pool.rows(slice(done, done + len(rows)))
+        for step in range(length):
+            law = logits[:, step]
+            part.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
+        part.add_states(states, torch.ones(len(rows), length, device=lm.device))
+        done += len(rows)
+    return pool
+
+
+def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> Tensor:
+    """Of each token of rows (B, L) after the first: (B, L - 1, F)."""
+    if features.statistics != "moments":
+        raise LexergyError(f"`statistics` is {features.statistics!r}; a single token has only 'moments'.")
+    features.check(lm.last_state_layer)
+    tokens = lm.check_rows(tokens, 1)
+    length = tokens.shape[1] - 1
+    parts = []
+    for rows in tokens.split(rows_at_once(length, lm.vocab_size)):
+        _, logits, states = whole_row_logits(lm, rows, length, bool(features.layers))
+        laws = logits.flatten(0, 1)  # (b C, V)
+        statistics = token_statistics(laws, rows[:, 1:].flatten(), summarise(laws)).unflatten(0, (len(rows), -1))
+        parts.append(torch.cat((*(states[layer].float() for layer in features.layers), token_moments(statistics)), -1))
+    return torch.cat(parts).cpu()
+
+
+def next_token_features(
+    lm: FrozenModel, prefix: Tensor, tokens: Tensor, given_length: int, features: StateFeatures
+) -> Tensor:
+    """Of each token (M,) after each prefix (B, P): (B, M, F)."""
+    features.check(lm.num_layers)
+    prefix, count = lm.check_prefix(prefix, 1), len(tokens)
+    pool = pooled_given(lm, prefix, given_length, features).continued(count, 1)
+    first_logits, rows = lm.continuations(prefix, count, 1)
+    laws = lm.forbid_(first_logits.clone())  # (B, V)
+    summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(laws)))
+    fed = tokens.to(lm.device).repeat(len(prefix))  # (B M,)
+    pool.add_statistics(0, laws.repeat_interleave(count, 0), fed, summary)
+    if features.layers:
+        output: Any = rows.feed(fed.unsqueeze(-1), model=lm.model.base_model, output_hidden_states=True)
+        pool.add_states(output.hidden_states, torch.ones(len(fed), 1, device=lm.device))
+    return pool.pooled(torch.ones(len(fed), device=lm.device)).view(len(prefix), count, -1).cpu()

@@ -8,7 +8,7 @@ from lexergy.core.candidates import Candidate
 from lexergy.core.estimation.partition import PartitionCurve
 from lexergy.core.estimation.perplexity import CurvePoint, PerplexityEstimate, WindowEstimates
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report import plots
+from lexergy.report import drawing
 from lexergy.report.page import render_page
 from lexergy.runs.records import CorpusFacts, EnergyResult, GenerationResult, RunResult
 
@@ -21,7 +21,6 @@ RECIPE = {
     "energies": {"energy": {"kind": "states", "layers": [8, 16, 24, 30], "training": TRAINING}},
 }
 HOSTILE = "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>"
-PLOTS = ("perplexity_curve", "energy_histogram", "training_curves", "sorted_weights", "stage_seconds")
 
 
 def make_windows(energy) -> WindowEstimates:
@@ -131,5 +130,4 @@ def hostile_page(tmp_path_factory) -> str:
 @pytest.fixture
 def no_drawing(monkeypatch):
     """Empty figures, for tests of what stands beside them."""
-    for name in PLOTS:
-        monkeypatch.setattr(plots, name, lambda *arguments: "<svg/>")
+    monkeypatch.setattr(drawing, "svg", lambda figure: "<svg/>")

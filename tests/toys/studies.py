@@ -8,13 +8,15 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from lexergy.studies.study import Size, Study, load_study, reproduce
+from lexergy.report.study_page import StudyPage
+from lexergy.studies.reproduce import load_study, reproduce
+from lexergy.studies.study import Size, Study
 from toys.corpora import write_corpus
 from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
 LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
 TINY = "tiny"
-SMALL = {"windows": 9, "samples": 8, "candidates": 12}
+SMALL = {"energy": "bit", "windows": 9, "samples": 8, "candidates": 12}
 FURTHER = {"kind": "refreshed", "of": "unit", "candidates": 4, "training": TRAINING}
 
 
@@ -29,10 +31,10 @@ class ToyStudies(NamedTuple):
         size = study.sizes["cpu"]
         settings = {key: SMALL.get(key, value) for key, value in size.settings.items()}
         recipe = self.dynamic_recipe if name == "dynamic-nce" else self.recipe
-        return dataclasses.replace(study, sizes={"cpu": Size(str(recipe), settings=settings)})
+        return dataclasses.replace(study, sizes={"cpu": Size(str(recipe), settings)})
 
-    def reproduce(self, name: str, **options):
-        return reproduce(self.study(name), runs=self.runs, progress=False, **options)
+    def reproduce(self, name: str, **options) -> StudyPage:
+        return reproduce(name, self.study(name), runs=self.runs, progress=False, **options)
 
     def copy(self, runs: Path) -> Path:
         """The first seed's run without any study's rows, in another folder of runs."""

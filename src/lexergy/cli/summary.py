@@ -50,7 +50,7 @@ def summary(result: "RunResult", report: Path) -> dict:
 
 def perplexity_record(estimate: "PerplexityEstimate") -> dict:
     """An estimate as JSON, with the two percentages that the table shows; per-window arrays left out."""
-    from lexergy.report.tables import bounds_gap, relative_gain
+    from lexergy.report.perplexity import bounds_gap, relative_gain
 
     record = to_plain(estimate)
     del record["windows"]
@@ -63,10 +63,11 @@ def perplexity_record(estimate: "PerplexityEstimate") -> dict:
 
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
-    from lexergy.report.tables import terminal_table, verdicts
+    from lexergy.report.perplexity import terminal_table, verdicts
 
     estimates = {name: energy.perplexity for name, energy in result.energies.items()}
-    print_table(PERPLEXITY_TITLE, *terminal_table(estimates, result.baselines))
+    table = terminal_table(estimates, result.baselines)
+    print_table(PERPLEXITY_TITLE, table.columns, table.texts)
     print_paragraphs(*verdicts(estimates))
     if result.generations:
         first = result.generations[0]

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from matplotlib.figure import Figure
 
 from lexergy.core.candidates import Candidate
 from lexergy.files import atomic_write_text
 from lexergy.recipes.energies import ENERGY_KINDS
-from lexergy.report import plots, tables
+from lexergy.report import drawing, perplexity, plots
 from lexergy.report.html import render
+from lexergy.report.numbers import duration, fixed, percent
 from lexergy.runs.records import EnergyResult, GenerationResult, RunResult, load_run
 
 REPORT_FILE = "report.html"
@@ -56,9 +58,9 @@ def page_content(result: RunResult) -> dict[str, Any]:
     estimates = {name: energy.perplexity for name, energy in result.energies.items()}
     return {
         "name": result.recipe.name,
-        "headlines": tables.headlines(estimates),
-        "perplexity": tables.perplexity_table(estimates, result.baselines),
-        "verdicts": tables.verdicts(estimates),
+        "headlines": perplexity.headlines(estimates),
+        "perplexity": perplexity.perplexity_table(estimates, result.baselines),
+        "verdicts": perplexity.verdicts(estimates),
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(result)],
         "energies": [_energy_content(energy, alone=len(estimates) == 1) for energy in result.energies.values()],
@@ -116,7 +118,7 @@ def _perplexity_curve(result: RunResult) -> Drawing:
 
 def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     people, machine = energy.human_energies, energy.lm_energies  # (N,), (N, n)
-    separated = tables.percent(_share_ranked_right(energy), digits=0)
+    separated = percent(_share_ranked_right(energy), digits=0)
     histogram = Drawing(
         "Energies of people's text and of the LM's",
         _data_uri(plots.energy_histogram(people, machine.reshape(-1))),
@@ -154,8 +156,8 @@ def _samples(generations: tuple[GenerationResult, ...], alone: bool) -> list[dic
 def _joint_sample(generation: GenerationResult) -> dict[str, Any]:
     return {
         "text": generation.joint_text,
-        "note": f"One of {generation.num_candidates} candidates, worth {tables.number(generation.ess, 1)} "
-        f"equally weighted ones; k-hat {tables.number(generation.pareto_k)}.",
+        "note": f"One of {generation.num_candidates} candidates, worth {fixed(generation.ess, 1)} "
+        f"equally weighted ones; k-hat {fixed(generation.pareto_k)}.",
         "best": _candidate_rows(generation.best),
         "worst": _candidate_rows(generation.worst),
     }
@@ -163,13 +165,12 @@ def _joint_sample(generation: GenerationResult) -> dict[str, Any]:
 
 def _candidate_rows(candidates: tuple[Candidate, ...]) -> list[dict[str, str]]:
     return [
-        {"energy": tables.number(candidate.energy), "text": candidate.text}
-        for candidate in candidates[:MOST_CANDIDATES_SHOWN]
+        {"energy": fixed(candidate.energy), "text": candidate.text} for candidate in candidates[:MOST_CANDIDATES_SHOWN]
     ]
 
 
 def _timings(seconds: dict[str, float]) -> Drawing:
-    total = plots.format_seconds(sum(seconds.values()))
+    total = duration(sum(seconds.values()))
     return Drawing(
         f"Stage by stage, {total} in all",
         _data_uri(plots.stage_seconds(list(seconds), list(seconds.values()))),
@@ -202,5 +203,5 @@ def _validation_value(record: dict[str, Any], quantity: str) -> float | None:
     return record["validation"].get(quantity)
 
 
-def _data_uri(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
+def _data_uri(figure: Figure) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(drawing.svg(figure).encode()).decode("ascii")

@@ -1,34 +1,31 @@
-"""A study's picture as PNG, in the style of the other figures."""
+"""Panels as a figure."""
 
-import io
 from typing import Any
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from lexergy.report.drawing import INK, PALETTE, logarithmic_x, new_figure, png, styled
 from lexergy.report.picture import Panel, Series
-from lexergy.report.plots import INK, PALETTE, STYLE
 
 PANEL_SIZE = (5.6, 3.4)
-DOTS_PER_INCH = 150
 CROWDED = 60  # characters of categories that fit below the axis side by side
 LABELS_IN_A_ROW = 3
 CATEGORY_WIDTH = 0.5  # over which its points are spread
 
 
 def draw_panels(panels: tuple[Panel, ...]) -> bytes:
-    """The panels side by side; the same panels give the same bytes."""
-    with rc_context(STYLE):
-        figure = Figure(figsize=(PANEL_SIZE[0] * len(panels), PANEL_SIZE[1]), layout="constrained")
-        FigureCanvasAgg(figure)
-        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel)
-        output = io.BytesIO()
-        figure.savefig(output, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    return output.getvalue()
+    """The panels side by side as PNG; the same panels give the same bytes."""
+    return png(panels_figure(panels))
+
+
+@styled
+def panels_figure(panels: tuple[Panel, ...]) -> Figure:
+    """The panels side by side."""
+    figure, all_axes = new_figure((PANEL_SIZE[0] * len(panels), PANEL_SIZE[1]), len(panels))
+    for axes, panel in zip(all_axes, panels, strict=True):
+        _draw(axes, panel)
+    return figure
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
@@ -40,9 +37,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
         shift = (place - (len(panel.series) - 1) / 2) * CATEGORY_WIDTH / len(panel.series) if panel.categories else 0.0
         _draw_series(axes, series, colour, [x + shift for x in series.x])
     if panel.log_x:
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        logarithmic_x(axes, base=2)
     if panel.categories:
         crowded = sum(map(len, panel.categories)) > CROWDED
         turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}

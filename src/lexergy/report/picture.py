@@ -4,6 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lexergy.core.estimation.findings import Estimate
+
+Style = Literal["line", "points"]
+
 
 @dataclass(frozen=True)
 class Series:
@@ -14,7 +18,13 @@ class Series:
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
-    style: Literal["line", "points"] = "line"
+    style: Style = "line"
+
+    @classmethod
+    def of(cls, label: str, x: Sequence[float], estimates: Sequence[Estimate], style: Style = "line") -> "Series":
+        """Estimates with their intervals."""
+        y, low, high = ([estimate[part] for estimate in estimates] for part in range(3))
+        return cls(label, x, y, low, high, style)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from lexergy.errors import LexergyError
+
 
 class Entry(NamedTuple):
     """Where a study lives in this room, and what it shows."""
@@ -60,3 +62,9 @@ CATALOGUE = {
     "figure-6.3": Entry("masked.figure_6_3", "acceptance while blocks get smaller"),
     "figure-6.4": Entry("masked.figure_6_4", "both energies as cooled targets, sweep by sweep"),
 }
+
+
+def check_name(name: str) -> None:
+    """Without importing the study itself."""
+    if name not in CATALOGUE:
+        raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")

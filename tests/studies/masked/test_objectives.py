@@ -11,7 +11,7 @@ from lexergy.models.architectures.masked_lstm import MaskedLSTM
 from lexergy.report.study_page import write_study
 from lexergy.studies.masked import figure_6_1, table_6_1, table_6_1_phonemes
 from lexergy.studies.masked.objectives import Dataset, gap
-from lexergy.studies.study import reproduce
+from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.tasks.masked import objectives as masked_objectives
 from lexergy.tasks.masked.objectives import SequenceData, measure
 
@@ -117,14 +117,14 @@ def test_end_to_end(name, recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(figure_6_1, "SOURCES", {"p": "palindromes"})
     monkeypatch.setattr(figure_6_1, "SIZES", (30, 2000))
     monkeypatch.setattr(figure_6_1, "PRETRAINING", 100)
-    study = {one.STUDY.name: one.STUDY for one in (table_6_1, table_6_1_phonemes, figure_6_1)}[name]
-    result = reproduce(study, recipe=recipe, runs=tmp_path / "runs", progress=False)
+    study = load_study(name)
+    result = reproduce(name, study, recipe=recipe, runs=tmp_path / "runs", progress=False)
     files = write_study(result, tmp_path / "results", "the command")
     page = files.page.read_text()
     assert "Goyal 2021" in page
     assert "recipe tiny, seeds 0" in page
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("stage.json")}
-    again = reproduce(study, recipe=recipe, runs=tmp_path / "runs", progress=False)
+    again = reproduce(name, study, recipe=recipe, runs=tmp_path / "runs", progress=False)
     assert write_study(again, tmp_path / "again", "the command").page.read_text() == page
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("stage.json")} == before
 

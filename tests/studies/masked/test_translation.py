@@ -11,7 +11,8 @@ from lexergy.core.estimation.findings import Verdict
 from lexergy.report.study_page import write_study
 from lexergy.studies.masked import figure_6_2, figure_6_3, table_6_2, table_6_5, table_6_6, translation
 from lexergy.studies.masked.translation import Followed, Sampler, average, bleu, bleu_gap, during, gap
-from lexergy.studies.study import Size, load_study, reproduce
+from lexergy.studies.reproduce import load_study, reproduce
+from lexergy.studies.study import Size
 from lexergy.tasks.masked.translation_walks import Walk, bleu_statistics
 
 REFERENCES = ["the cat sat on the mat today", "we will see what comes of it", "he has read all of these books"]
@@ -170,12 +171,12 @@ def toy(tmp_path_factory):
 @pytest.mark.parametrize("name", STUDIES)
 def test_end_to_end(name, toy, tmp_path):
     settings = {"sentences": 4, "chains": 2, "sweeps": 4, "burn_in": 1}
-    study = dataclasses.replace(load_study(name), sizes={"cpu": Size("toy", settings=settings)})
-    result = reproduce(study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
+    study = dataclasses.replace(load_study(name), sizes={"cpu": Size("toy", settings)})
+    result = reproduce(name, study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
     page = write_study(result, tmp_path, "the command").page.read_text()
     assert "Goyal 2021" in page
     assert "one seed, bootstrap over test sentences" in page
     before = {path: path.stat().st_mtime_ns for path in (toy / "runs").rglob("stage.json")}
-    again = reproduce(study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
+    again = reproduce(name, study, recipe=toy / "toy.yaml", runs=toy / "runs", progress=False)
     assert again.conclusion.findings == result.conclusion.findings
     assert {path: path.stat().st_mtime_ns for path in (toy / "runs").rglob("stage.json")} == before

@@ -13,7 +13,8 @@ from lexergy.errors import LexergyError
 from lexergy.report.study_page import write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.real_or_fake.cells import Sample, accuracy, difference, unpaired
-from lexergy.studies.study import RUNS, Study, load_study, reproduce
+from lexergy.studies.reproduce import RUNS, load_study, reproduce
+from lexergy.studies.study import Study
 from lexergy.tasks.real_or_fake.scores import Scores
 from toys.laboratory import laboratory_recipe
 
@@ -41,7 +42,7 @@ def toy_studies(tmp_path_factory):
         study = load_study(name)
         settings = {key: TOY.get(key, value) for key, value in study.sizes["cpu"].settings.items()}
         study = dataclasses.replace(study, sizes={"cpu": dataclasses.replace(study.sizes["cpu"], settings=settings)})
-        return reproduce(study, recipe=recipe, runs=folder / RUNS, progress=False, **options)
+        return reproduce(name, study, recipe=recipe, runs=folder / RUNS, progress=False, **options)
 
     carry_out.folder = folder
     return carry_out
@@ -56,7 +57,7 @@ def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
     result = toy_studies(name)
     files = write_study(result, tmp_path, "the command")
     page = files.page.read_text()
-    assert page.startswith(f"# {result.study.title}\n")
+    assert page.startswith(f"# {result.title}\n")
     assert "Real or Fake? Learning to Discriminate" in page
     assert "recipe toy, seeds 0" in page
     assert files.picture.read_bytes().startswith(b"\x89PNG")

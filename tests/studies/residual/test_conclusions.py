@@ -9,7 +9,8 @@ import pytest
 from lexergy.core.estimation.findings import Verdict
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import load_run
-from lexergy.studies.study import Evidence, load_study
+from lexergy.studies.reproduce import load_study
+from lexergy.studies.residual.workspace import Evidence
 
 HOLDS, FAILS = Verdict.HOLDS, Verdict.DOES_NOT_HOLD
 N, C = 200, 8

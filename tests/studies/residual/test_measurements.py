@@ -9,11 +9,11 @@ import torch
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run
-from lexergy.studies.residual import table_3
+from lexergy.studies.residual import figure_1, long_text, samples, table_3
 from lexergy.studies.residual.figure_2_right import unique_share, unique_share_of_all
-from lexergy.studies.residual.samples import SAMPLES_TOP_10, SAMPLES_UNTRUNCATED, TEXTS
+from lexergy.studies.residual.samples import TEXTS
 from lexergy.studies.residual.table_3 import first_repetition
-from lexergy.studies.study import Subject, load_study
+from lexergy.studies.residual.workspace import Subject
 from lexergy.tasks.residual.context import RunContext
 
 
@@ -32,7 +32,7 @@ def column(table, name) -> torch.Tensor:
 
 def test_figure_1_is_exact_at_the_last_position(subject):
     """log P(x_T | x_<T) = log P_LM(x_T) - E(x) - log sum_v P_LM(v) exp(-E(x_<T, v)), token by token."""
-    table = load_study("figure-1").measurement.rows(subject, range(2))
+    table = figure_1.rows(subject, range(2))
     joint, windows = subject.joint, subject.windows
     for number in range(2):
         row, length = windows.tokens[number], windows.prefix_length
@@ -50,7 +50,7 @@ def test_figure_1_is_exact_at_the_last_position(subject):
 
 
 def test_samples_are_scored_as_the_models_score_them(subject):
-    table = SAMPLES_UNTRUNCATED.rows(subject, range(5))
+    table = samples.rows(subject, range(5))
     joint, windows = subject.joint, subject.windows.select(range(5))
     for name in ("human", *TEXTS):
         tokens = column(table, f"{name}_tokens")
@@ -69,8 +69,8 @@ def test_samples_are_scored_as_the_models_score_them(subject):
 
 def test_a_sample_depends_on_its_own_window_alone(subject):
     whole, parts = (
-        SAMPLES_TOP_10.rows(subject, range(4)).to_pydict(),
-        [SAMPLES_TOP_10.rows(subject, ids).to_pydict() for ids in (range(3), range(3, 4))],
+        samples.rows(subject, range(4)).to_pydict(),
+        [samples.rows(subject, ids).to_pydict() for ids in (range(3), range(3, 4))],
     )
     for name in ("joint_text", "base_text", "worst_text"):
         assert whole[name] == parts[0][name] + parts[1][name]
@@ -86,13 +86,13 @@ def test_the_joint_sample_follows_the_energy(subject):
             return 1000.0 * (continuations[..., 0] % 2)
 
     forced = Subject(ResidualEBM(subject.joint.lm, FirstTokenEven()), subject.windows, subject.settings, seed=1)
-    table = SAMPLES_UNTRUNCATED.rows(forced, range(12))
+    table = samples.rows(forced, range(12))
     assert (column(table, "joint_tokens")[:, 0] % 2 == 0).all()
     assert (column(table, "base_tokens")[:, 0] % 2 == 1).any()
 
 
 def test_rank_of_peoples_text(subject):
-    table = SAMPLES_UNTRUNCATED.rows(subject, range(12))
+    table = samples.rows(subject, range(12))
     rank, human = column(table, "human_rank"), column(table, "human_energy")
     assert ((rank == 0) == (human <= column(table, "best_energy"))).all()
     assert ((rank == 1) == (human > column(table, "worst_energy"))).all()
@@ -110,10 +110,10 @@ def test_means_over_own_samples(subject):
 
     energy = Length()
     tested = Subject(ResidualEBM(subject.joint.lm, energy), subject.windows, subject.settings, seed=1)
-    flat = SAMPLES_UNTRUNCATED.rows(tested, range(3))
+    flat = samples.rows(tested, range(3))
     torch.testing.assert_close(column(flat, "joint_mean_score"), column(flat, "base_mean_log_prob"))
     energy.scale = 1e3
-    sharp = SAMPLES_UNTRUNCATED.rows(tested, range(3))
+    sharp = samples.rows(tested, range(3))
     best = column(sharp, "best_log_prob") - column(sharp, "best_energy")
     torch.testing.assert_close(column(sharp, "joint_mean_score"), best)
 
@@ -132,7 +132,7 @@ def test_table_3_compares_both_laws_at_the_repetition(subject, monkeypatch):
             return torch.ones(continuations.shape[:2])
 
     flat = Subject(ResidualEBM(subject.joint.lm, Flat()), subject.windows, settings, seed=2)
-    records = load_study("table-3").measurement.rows(flat, range(12)).to_pylist()
+    records = table_3.rows(flat, range(12)).to_pylist()
     assert len(records) >= 4
     kinds = [record["kind"] for record in records]
     assert kinds == [table_3.REPEATED, table_3.BEFORE] * (len(records) // 2)
@@ -142,7 +142,7 @@ def test_table_3_compares_both_laws_at_the_repetition(subject, monkeypatch):
         assert record["joint"] == pytest.approx(record["base"])
         assert [entry["text"] for entry in record["base_top"]] == [entry["text"] for entry in record["joint_top"]]
     tested = Subject(subject.joint, subject.windows, settings, seed=2)
-    others = load_study("table-3").measurement.rows(tested, range(12)).to_pylist()
+    others = table_3.rows(tested, range(12)).to_pylist()
     assert [record["context"] for record in others] == [record["context"] for record in records]
     assert any(record["joint"] != pytest.approx(record["base"], rel=1e-3) for record in others)
 
@@ -175,7 +175,7 @@ def test_repetitions_by_hand():
 def test_long_texts_are_scored_chunk_by_chunk(subject):
     """Each chunk's log-probability is the LM's, given as much of the text before it as a prefix is long."""
     settings = {"windows": 3, "chunks": 3, "candidates": 5}
-    table = load_study("long-text").measurement.rows(dataclasses.replace(subject, settings=settings), range(3))
+    table = long_text.rows(dataclasses.replace(subject, settings=settings), range(3))
     windows, lm = subject.windows.select(range(3)), subject.joint.lm
     length, context = windows.continuation_length, windows.prefix_length
     for writer in ("joint", "base"):

@@ -170,7 +170,7 @@ def _record(prompt: str, energy: str, generation: "Generation", show: int) -> di
 
 
 def _print(prompt: str, energy: str, generation: "Generation", show: int) -> None:
-    from lexergy.report.tables import number
+    from lexergy.report.numbers import fixed
 
     print_passage("Prompt", prompt)
     print_passage("Frozen LM goes on", generation.base.text)
@@ -178,11 +178,11 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int) -> Non
     if show:
         best, worst = _best_and_worst(generation, show)
         for title, rows in (("Lowest energy", best), ("Highest energy", worst)):
-            cells = [(number(row.energy), number(row.log_prob, 1), visible(row.text)) for row in rows]
+            cells = [(fixed(row.energy), fixed(row.log_prob, 1), visible(row.text)) for row in rows]
             print_table(title, ("energy", "log p_LM", "continuation"), cells, text_columns=(2,))
     print_lines(
-        f"{len(generation.candidates)} candidates, worth {number(generation.ess, 1)} equally weighted ones; "
-        f"k-hat {number(generation.pareto_k)}"
+        f"{len(generation.candidates)} candidates, worth {fixed(generation.ess, 1)} equally weighted ones; "
+        f"k-hat {fixed(generation.pareto_k)}"
     )
 
 
@@ -191,13 +191,12 @@ def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool)
         chunks = [vars(chunk) for chunk in long.chunks]
         print_json({"prompt": prompt, "energy": energy, "base": long.base_text, "joint": long.text, "chunks": chunks})
         return
-    from lexergy.report.tables import number
+    from lexergy.report.numbers import fixed
 
     print_passage("Prompt", prompt)
     print_passage("Frozen LM goes on", long.base_text)
     print_passage(f"Joint model ({energy}) goes on", long.text)
     cells = [
-        (number(chunk.energy), number(chunk.ess, 1), number(chunk.pareto_k), visible(chunk.text))
-        for chunk in long.chunks
+        (fixed(chunk.energy), fixed(chunk.ess, 1), fixed(chunk.pareto_k), visible(chunk.text)) for chunk in long.chunks
     ]
     print_table("Chunks", ("energy", "ESS", "k-hat", "text"), cells, text_columns=(3,))

@@ -58,7 +58,7 @@ def next_token(
 
 
 def _print(prompt: str, result: "NextTokens") -> None:
-    from lexergy.report.tables import percent
+    from lexergy.report.numbers import percent
 
     print_passage("Prompt", prompt)
     rows = [

@@ -97,7 +97,8 @@ def _estimate(
 
 
 def _print(estimates: "dict[str, PerplexityEstimate]") -> None:
-    from lexergy.report.tables import headlines, perplexity_table, transposed, verdicts
+    from lexergy.report.perplexity import headlines, perplexity_table, verdicts
 
-    print_table(PERPLEXITY_TITLE, *transposed(perplexity_table(estimates)))
+    table = perplexity_table(estimates).transposed
+    print_table(PERPLEXITY_TITLE, table.columns, table.texts)
     print_paragraphs(*headlines(estimates), *verdicts(estimates))

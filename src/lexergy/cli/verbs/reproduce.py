@@ -9,11 +9,11 @@ import typer
 from lexergy.cli.options import Json, Out
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
-from lexergy.studies import CATALOGUE
+from lexergy.studies import CATALOGUE, check_name
 
 if TYPE_CHECKING:
-    from lexergy.report.study_page import StudyFiles
-    from lexergy.studies.study import StudyResult, Table
+    from lexergy.report.study_page import StudyFiles, StudyPage
+    from lexergy.report.table import Table
 
 TERMINAL_COLUMNS = 8
 
@@ -68,20 +68,19 @@ def reproduce(
         _list_studies(as_json)
         return
     numbers = read_seeds(seeds)
-    if name not in CATALOGUE:
-        raise LexergyError(f"no study `{name}`; expected one of {', '.join(CATALOGUE)}.")
+    check_name(name)
 
     from lexergy.report.study_page import command_line, write_study
-    from lexergy.studies.study import load_study
-    from lexergy.studies.study import reproduce as carry_out
+    from lexergy.studies.reproduce import load_study
+    from lexergy.studies.reproduce import reproduce as carry_out
 
-    result = carry_out(load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy)
+    study = carry_out(name, load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy)
     options = {"--size": size.value, "--seeds": seeds, "--recipe": recipe, "--energy": energy}
-    files = write_study(result, out, command_line(name, options))
+    files = write_study(study, out, command_line(name, options))
     if as_json:
-        print_json(_record(result, files))
+        print_json(_record(study, files))
     else:
-        _print(result, files)
+        _print(study, files)
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
@@ -107,38 +106,34 @@ def _list_studies(as_json: bool) -> None:
         print_table("Studies", ("name", "what it shows"), list(studies.items()), text_columns=(0, 1))
 
 
-def _record(result: "StudyResult", files: "StudyFiles") -> dict:
-    conclusion = result.conclusion
+def _record(study: "StudyPage", files: "StudyFiles") -> dict:
+    circumstances, conclusion = study.circumstances, study.conclusion
     return {
-        "study": result.study.name,
-        "title": result.study.title,
-        "paper": f"{result.study.part} of {result.study.paper}",
-        "size": result.size,
-        "recipe": result.recipe,
-        "energy": result.energy,
-        "seeds": result.seeds,
+        "study": study.name,
+        "title": study.title,
+        "paper": f"{study.part} of {study.paper}",
+        "size": circumstances.size,
+        "recipe": circumstances.recipe,
+        "energy": circumstances.settings.get("energy"),
+        "seeds": circumstances.seeds,
         "tables": conclusion.tables,
         "findings": conclusion.findings,
         "files": files,
     }
 
 
-def _print(result: "StudyResult", files: "StudyFiles") -> None:
+def _print(study: "StudyPage", files: "StudyFiles") -> None:
     from lexergy.report.study_page import describe
 
-    _print_table(result.study.title, result.conclusion.tables[0])
-    print_paragraphs(*(f"{finding.verdict}: {describe(finding)}" for finding in result.conclusion.findings))
+    _print_table(study.title, study.conclusion.tables[0])
+    print_paragraphs(*(f"{finding.verdict}: {describe(finding)}" for finding in study.conclusion.findings))
     print_lines(f"Page: {files.page}", f"Picture: {files.picture}", *(f"Table: {path}" for path in files.tables))
 
 
 def _print_table(title: str, table: "Table") -> None:
     """The study's first table without the ends of its intervals, where it then fits a terminal."""
-    from lexergy.report.study_page import cell_text
-
-    shown = [place for place, column in enumerate(table.columns) if column not in ("low", "high")]
-    if len(shown) > TERMINAL_COLUMNS:
+    shown = table.select([place for place, column in enumerate(table.columns) if column not in ("low", "high")])
+    if len(shown.columns) > TERMINAL_COLUMNS:
         print_lines(title)
-        return
-    rows = [[cell_text(row[place]) for place in shown] for row in table.rows]
-    are_text = [at for at, place in enumerate(shown) if any(isinstance(row[place], str) for row in table.rows)]
-    print_table(title, [table.columns[place] for place in shown], rows, text_columns=are_text)
+    else:
+        print_table(title, shown.columns, shown.texts, text_columns=shown.text_columns)

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,13 +25,17 @@ class Verdict(StrEnum):
     NOT_DECIDED = "NOT DECIDED"
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number and its 95 % confidence interval; NaN ends where there is too little to tell."""
 
     value: float
     low: float
     high: float
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval."""
+        return (self.high - self.low) / 2
 
 
 NOTHING = Estimate(math.nan, math.nan, math.nan)
@@ -62,6 +67,16 @@ def mean(
         std_error(values, seed, groups=None if groups is None else groups[run]) for run, values in enumerate(per_run)
     ]
     return over_runs([float(np.mean(values)) for values in per_run], std_errors)
+
+
+def mean_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
+    """By how much the first is above the second on average, paired by window in each run."""
+    return mean([one - other for one, other in zip(first, second, strict=True)])
+
+
+def mean_distance_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
+    """|mean of the first| - |mean of the second|, as one mean, so that its interval is that of paired differences."""
+    return mean_difference(*([np.sign(values.mean()) * values for values in runs] for runs in (first, second)))
 
 
 def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:

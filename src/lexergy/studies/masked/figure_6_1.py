@@ -7,8 +7,10 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.masked.objectives import THESIS, WORKSHOP, Facts, over_seeds
-from lexergy.studies.study import Cell, Conclusion, Settings, Size, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
+from lexergy.studies.masked.objectives import EXPERIMENT, THESIS, Facts, over_seeds
+from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.masked.objectives import Experiment, ObjectiveName, Source
 
 METHODS: dict[ObjectiveName, str] = {"pseudo_likelihood": "PLL only", "kl": "KL", "kl_pll": "KL + PLL"}
@@ -104,7 +106,6 @@ def _panel(evidence: Sequence[Evidence], source: Source) -> Panel:
 
 
 STUDY = Study(
-    name="figure-6.1",
     title="A masked LM of much data, projected to an energy on little",
     part="Figure 6.1 and Section 6.2.2",
     paper=THESIS,
@@ -115,7 +116,7 @@ STUDY = Study(
         "weights. The dashed line is the law's own NLL. The thesis prints curves without numbers."
     ),
     sizes={"cpu": Size("masked-objectives-cpu"), "paper": Size("paper/masked-objectives")},
-    workshop=WORKSHOP,
+    workspace=EXPERIMENT,
     examine=_examine,
     conclude=_conclude,
 )

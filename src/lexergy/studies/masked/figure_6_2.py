@@ -6,9 +6,21 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean
 from lexergy.report.picture import Panel
-from lexergy.studies.masked.translation import METHOD, Followed, Sampler, Seen, bleu_gap, follow, gap, sampling_study
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
+from lexergy.studies.masked.translation import (
+    METHOD,
+    SIZES,
+    TRANSLATION,
+    Followed,
+    Sampler,
+    Seen,
+    bleu_gap,
+    follow,
+    gap,
+)
 from lexergy.studies.masked.translation_tables import ENERGY_AXIS, Printed, by_sweep, samplers_table, sweeps_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 RAW, NORM, DEG = SAMPLERS = tuple(Sampler(kind) for kind in ("raw", "norm", "deg"))
@@ -87,11 +99,13 @@ def _correlations(seen: Seen) -> np.ndarray:  # -> (sentences whose samples diff
     return np.array([np.corrcoef(-e, s)[0, 1] for e, s in zip(energy[differ], share[differ], strict=True)])
 
 
-STUDY = sampling_study(
-    name="figure-6.2",
+STUDY = Study(
     title="Energy and BLEU of sampled translations, sweep by sweep",
     part="Figure 6.2 and Section 6.6",
+    paper=THESIS,
     method=METHOD,
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

@@ -4,20 +4,23 @@ from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import Finding, above
 from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.table_6_4 import BLOCKS, NORM, RAW
 from lexergy.studies.masked.translation import (
     BLOCK_METHOD,
     LABELS,
     METHOD,
+    SIZES,
+    TRANSLATION,
     Followed,
     Sampler,
     Seen,
     follow,
     gap,
-    sampling_study,
 )
 from lexergy.studies.masked.translation_tables import by_sweep, sweeps_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 
@@ -54,11 +57,13 @@ def _finding(evidence: Sequence[Seen], sampler: Sampler) -> Finding:
     )
 
 
-STUDY = sampling_study(
-    name="figure-6.3",
+STUDY = Study(
     title="Acceptance while blocks get smaller",
     part="Figure 6.3 and Section 6.7.3",
+    paper=THESIS,
     method=f"{METHOD} {BLOCK_METHOD}",
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

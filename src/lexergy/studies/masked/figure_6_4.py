@@ -4,20 +4,23 @@ from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above
 from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     COOLING_METHOD,
     LABELS,
     METHOD,
+    SIZES,
+    TRANSLATION,
     Sampler,
     Seen,
     bleu_gap,
     during,
     follow,
     gap,
-    sampling_study,
 )
 from lexergy.studies.masked.translation_tables import ENERGY_AXIS, by_sweep, sweeps_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 COOLING = 0.02
@@ -63,11 +66,13 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = sampling_study(
-    name="figure-6.4",
+STUDY = Study(
     title="Both energies as cooled targets, sweep by sweep",
     part="Figure 6.4 and Section 6.8",
+    paper=THESIS,
     method=f"{METHOD} {COOLING_METHOD}",
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

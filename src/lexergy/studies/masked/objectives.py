@@ -7,11 +7,11 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, over_runs
 from lexergy.recipes.masked import MaskedObjectivesRecipe
-from lexergy.studies.study import Workshop
+from lexergy.studies.study import Opener
 from lexergy.tasks.masked.objectives import Experiment, ObjectiveName, Source, open_experiment
 
 THESIS = "Goyal 2021 (thesis), chapter 6, Energy Based Neural Sequence Models"
-WORKSHOP = Workshop(MaskedObjectivesRecipe, open_experiment, "data sets")
+EXPERIMENT = Opener(MaskedObjectivesRecipe, open_experiment, "data sets")
 SHORT: dict[str, str] = {"likelihood": "LL", "pseudo_likelihood": "PLL", "masked_conditionals": "MLM"}
 
 

@@ -6,10 +6,12 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.studies.masked.objectives import (
+    EXPERIMENT,
     SHORT,
     THESIS,
-    WORKSHOP,
     Dataset,
     Trainings,
     average,
@@ -18,7 +20,7 @@ from lexergy.studies.masked.objectives import (
     over_seeds,
     train_all,
 )
-from lexergy.studies.study import Cell, Conclusion, Settings, Size, Study, Table
+from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.masked.objectives import Experiment, ObjectiveName
 
 LL: ObjectiveName = "likelihood"
@@ -68,10 +70,9 @@ def gap_table(evidence: Sequence[Trainings], datasets: Sequence[Dataset], pairs:
     rows = []
     for dataset in datasets:
         for worse, better in pairs:
-            found = above("", "", gap(evidence, dataset, worse, better))
-            estimate = found.estimate
+            finding = above("", "", gap(evidence, dataset, worse, better))
             name = f"{SHORT[worse]} - {SHORT[better]}"
-            rows.append((dataset.label, name, estimate.value, estimate.low, estimate.high, str(found.verdict)))
+            rows.append((dataset.label, name, *finding.estimate, str(finding.verdict)))
     return Table("ordering of the NLLs", ("data", "gap", "value", "low", "high", "is above 0"), rows)
 
 
@@ -114,20 +115,17 @@ def _panel(evidence: Sequence[Trainings]) -> Panel:
     places = list(range(len(labels)))
     series = []
     for objective in OBJECTIVES:
-        found = [over_seeds([one[dataset][objective]["nll"] for one in evidence]) for dataset in PRINTED]
-        values = [one.value for one in found]
-        low, high = [one.low for one in found], [one.high for one in found]
+        nlls = [over_seeds([one[dataset][objective]["nll"] for one in evidence]) for dataset in PRINTED]
         if len(evidence) == 1:
-            series.append(Series(SHORT[objective], places, values, style="points"))
+            series.append(Series(SHORT[objective], places, [nll.value for nll in nlls], style="points"))
         else:
-            series.append(Series(SHORT[objective], places, values, low, high, "points"))
+            series.append(Series.of(SHORT[objective], places, nlls, "points"))
     true = [average(evidence, dataset, LL, "true") or np.nan for dataset in PRINTED]
     series.append(Series("true", places, true, style="points"))
     return Panel("data", "held-out NLL, nats", tuple(series), categories=tuple(labels))
 
 
 STUDY = Study(
-    name="table-6.1",
     title="One energy, trained by MLM, pseudo-likelihood and likelihood",
     part="Table 6.1 and Section 6.2.3",
     paper=THESIS,
@@ -141,7 +139,7 @@ STUDY = Study(
         "description gives 0.8 log(125 / 0.8) + 0.2 log(3000 / 0.2) = 5.96."
     ),
     sizes={"cpu": Size("masked-objectives-cpu"), "paper": Size("paper/masked-objectives")},
-    workshop=WORKSHOP,
+    workspace=EXPERIMENT,
     examine=_examine,
     conclude=_conclude,
 )

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from lexergy.core.estimation.findings import above, std_error
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.masked.objectives import THESIS, WORKSHOP, Dataset, Facts, Trainings, gap, over_seeds
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import EXPERIMENT, THESIS, Dataset, Facts, Trainings, gap, over_seeds
 from lexergy.studies.masked.table_6_1 import MLM, PLL, gap_table, nll_table
-from lexergy.studies.study import Conclusion, Settings, Size, Study
+from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.masked.objectives import Experiment
 
 PRINTED: dict[Dataset, tuple[float | None, ...]] = {
@@ -67,7 +68,6 @@ def _conclude(evidence: Sequence[Trainings]) -> Conclusion:
 
 
 STUDY = Study(
-    name="table-6.1-phonemes",
     title="Phoneme sequences: MLM and pseudo-likelihood",
     part="Table 6.1, last row",
     paper=THESIS,
@@ -79,7 +79,7 @@ STUDY = Study(
         "lengths; the points `one Z for all lengths` leave them to the energy. The partition functions are exact."
     ),
     sizes={"cpu": Size("masked-objectives-cpu"), "paper": Size("paper/masked-objectives")},
-    workshop=WORKSHOP._replace(drawn="held-out sequences of each length"),
+    workspace=EXPERIMENT._replace(resampled="held-out sequences of each length"),
     examine=_examine,
     conclude=_conclude,
 )

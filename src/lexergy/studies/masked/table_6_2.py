@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above, similar
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     METHOD,
     SIMILAR_BLEU,
+    SIZES,
+    TRANSLATION,
     Sampler,
     Seen,
     bleu_gap,
     follow,
     gap,
-    sampling_study,
 )
 from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 TEMPERATURES = (2.0, 1.5, 1.0, 0.8, 0.5)
@@ -91,11 +94,13 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = sampling_study(
-    name="table-6.2",
+STUDY = Study(
     title="Translations sampled under hot and cold proposals",
     part="Table 6.2 and Section 6.7.1",
+    paper=THESIS,
     method=METHOD,
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above, similar
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     METHOD,
     SIMILAR_BLEU,
+    SIZES,
+    TRANSLATION,
     Sampler,
     Seen,
     bleu_gap,
     follow,
     gap,
-    sampling_study,
 )
 from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 NUCLEI = (None, 0.99, 0.95, 0.9, 0.8)
@@ -84,14 +87,16 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = sampling_study(
-    name="table-6.3",
+STUDY = Study(
     title="Translations sampled with proposals from a nucleus",
     part="Table 6.3 and Section 6.7.2",
+    paper=THESIS,
     method=(
         f"{METHOD} Where the current token lies outside the nucleus of its context, a proposal has no way back and "
         "Metropolis-Hastings stays; the thesis does not say what it does there."
     ),
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

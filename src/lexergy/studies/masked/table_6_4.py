@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     BLOCK_METHOD,
     LABELS,
     METHOD,
+    SIZES,
+    TRANSLATION,
     Sampler,
     Seen,
     bleu_gap,
     follow,
     gap,
-    sampling_study,
 )
 from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
-from lexergy.studies.study import Conclusion, Settings
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 DEG, RAW, NORM = BLOCKS = tuple(Sampler(kind, blocks=True) for kind in ("deg", "raw", "norm"))
@@ -69,11 +72,13 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = sampling_study(
-    name="table-6.4",
+STUDY = Study(
     title="Translations sampled by blocks of positions",
     part="Table 6.4 and Section 6.7.3",
+    paper=THESIS,
     method=f"{METHOD} {BLOCK_METHOD}",
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

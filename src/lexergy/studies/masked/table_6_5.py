@@ -4,10 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lexergy.core.estimation.findings import Estimate, Finding, above
 from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     COOLING_METHOD,
     LABELS,
     METHOD,
+    SIZES,
+    TRANSLATION,
     Kind,
     Sampler,
     Seen,
@@ -17,10 +22,9 @@ from lexergy.studies.masked.translation import (
     during,
     follow,
     gap,
-    sampling_study,
 )
-from lexergy.studies.masked.translation_tables import ENERGY_AXIS, by_sweep, half_width, points_panel
-from lexergy.studies.study import Cell, Conclusion, Settings, Table
+from lexergy.studies.masked.translation_tables import ENERGY_AXIS, by_sweep, points_panel
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 COOLINGS = (0.02, 0.04, 0.06)
@@ -61,9 +65,9 @@ def _table(evidence: Sequence[Seen], ended: Sequence[Seen]) -> Table:
         best_energy, best_bleu = (by_sweep(evidence, [sampler], quantity)[0].y for quantity in ("energy", "bleu"))
         rows.append(
             (
-                *(LABELS[sampler.kind], sampler.cooling, min(best_energy), energy.value, half_width(energy)),
+                *(LABELS[sampler.kind], sampler.cooling, min(best_energy), energy.value, energy.half_width),
                 *(printed_energy, average(evidence, sampler, "acceptance").value, printed_accepted),
-                *(max(best_bleu), score.value, half_width(score), printed_bleu),
+                *(max(best_bleu), score.value, score.half_width, printed_bleu),
             )
         )
     return Table("cooled targets", columns, rows)
@@ -90,11 +94,13 @@ def _panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
     return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], found)
 
 
-STUDY = sampling_study(
-    name="table-6.5",
+STUDY = Study(
     title="Targets cooled faster and slower",
     part="Table 6.5 and Section 6.8",
+    paper=THESIS,
     method=f"{METHOD} {COOLING_METHOD}",
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

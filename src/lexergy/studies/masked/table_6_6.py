@@ -3,9 +3,14 @@
 from collections.abc import Hashable, Mapping, Sequence
 
 from lexergy.core.estimation.findings import above
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
+from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     COOLING_METHOD,
     METHOD,
+    SIZES,
+    TRANSLATION,
     Followed,
     Sampler,
     Seen,
@@ -13,10 +18,9 @@ from lexergy.studies.masked.translation import (
     bleu,
     bleu_gap,
     follow,
-    sampling_study,
 )
-from lexergy.studies.masked.translation_tables import ENERGY_AXIS, half_width, points_panel
-from lexergy.studies.study import Cell, Conclusion, Settings, Table
+from lexergy.studies.masked.translation_tables import ENERGY_AXIS, points_panel
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 TEMPERATURE, COOLING, ITERATIONS = 0.8, 0.02, 10
@@ -50,7 +54,7 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     for name, printed in PRINTED.items():
         energy, score = average(evidence, name, "energy"), bleu(evidence, name)
         whole = bleu(evidence, name + WHOLE_TEST).value if name + WHOLE_TEST in evidence[0] else None
-        rows.append((name, energy.value, half_width(energy), score.value, half_width(score), whole, printed))
+        rows.append((name, energy.value, energy.half_width, score.value, score.half_width, whole, printed))
     columns = (
         *("method", "E_norm, nats per sentence", "± ", "BLEU", "±  "),
         *(f"BLEU{WHOLE_TEST}", "BLEU, thesis"),
@@ -74,16 +78,18 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     )
 
 
-STUDY = sampling_study(
-    name="table-6.6",
+STUDY = Study(
     title="Translations from around the modes of the energies",
     part="Table 6.6 and Section 6.8",
+    paper=THESIS,
     method=(
         f"{METHOD} {COOLING_METHOD} As in the thesis, proposals have temperature {TEMPERATURE}, and before the chains' "
         "first sweep two sweeps take every proposal. BLEU is of the last sweep, on the sentences that the chains were "
         "run on, and for the methods that cost little on the whole test set as well, where the thesis has all numbers. "
         "The warm start is Mask-Predict's first iteration."
     ),
+    sizes=SIZES,
+    workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,
 )

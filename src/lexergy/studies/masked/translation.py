@@ -1,6 +1,6 @@
 """What the studies of Sections 6.6 to 6.8 share: samplers of translations, followed on the same test sentences."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,16 +13,15 @@ from lexergy.core.estimation.findings import BOOTSTRAP_SEED, Estimate, mean, ove
 from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.core.text_metrics import metric_named
 from lexergy.recipes.masked import TranslationRecipe
-from lexergy.studies.masked.objectives import THESIS
-from lexergy.studies.study import Conclusion, Settings, Size, Study, Workshop
+from lexergy.studies.study import Opener, Settings, Size
 from lexergy.tasks.masked.mcmc import Sampling, StartName
 from lexergy.tasks.masked.translation import TranslationLaboratory, open_translation
 from lexergy.tasks.masked.translation_walks import Walk
 
-WORKSHOP = Workshop(TranslationRecipe, open_translation, "test sentences")
+TRANSLATION = Opener(TranslationRecipe, open_translation, "test sentences")
 SIZES = {
-    "cpu": Size("translation-cpu", settings={"sentences": 50, "chains": 1, "sweeps": 33, "burn_in": 7}),
-    "paper": Size("paper/translation", settings={"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
+    "cpu": Size("translation-cpu", {"sentences": 50, "chains": 1, "sweeps": 33, "burn_in": 7}),
+    "paper": Size("paper/translation", {"sentences": 1000, "chains": 5, "sweeps": 33, "burn_in": 7}),
 }
 FIRST_BLOCK = 4  # positions, falling to 1
 SIMILAR_BLEU = 3.0  # about as far apart as the thesis's numbers of samplers that it calls similar
@@ -118,29 +117,6 @@ class Followed:
 Seen: TypeAlias = Mapping[Hashable, Followed]
 """What one seed gave: by sampler, or by name."""
 Quantity: TypeAlias = Literal["energy", "acceptance", "novel"]
-
-
-def sampling_study(
-    *,
-    name: str,
-    title: str,
-    part: str,
-    method: str,
-    examine: Callable[[TranslationLaboratory, Settings], Seen],
-    conclude: Callable[[Sequence[Seen]], Conclusion],
-) -> Study:
-    """A study of samplers of translations."""
-    return Study(
-        name=name,
-        title=title,
-        part=part,
-        paper=THESIS,
-        method=method,
-        sizes=SIZES,
-        workshop=WORKSHOP,
-        examine=examine,
-        conclude=conclude,
-    )
 
 
 def follow(

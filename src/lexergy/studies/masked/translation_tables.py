@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from lexergy.core.estimation.findings import Estimate
 from lexergy.report.picture import Panel, Series
+from lexergy.report.table import Cell, Table
 from lexergy.studies.masked.translation import LABELS, Kind, Quantity, Sampler, Seen, average, bleu, during
-from lexergy.studies.study import Cell, Table
 
 ENERGY_AXIS = "local energy, nats per sentence"
 
@@ -33,8 +31,8 @@ def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[s
         accepted, novel = average(evidence, sampler, "acceptance").value, average(evidence, sampler, "novel").value
         cells.append(
             (
-                *(label, LABELS[sampler.kind], energy.value, half_width(energy), printed.energy),
-                *(accepted, novel, printed.novel, score.value, half_width(score), printed.bleu),
+                *(label, LABELS[sampler.kind], energy.value, energy.half_width, printed.energy),
+                *(accepted, novel, printed.novel, score.value, score.half_width, printed.bleu),
             )
         )
     return Table("samplers after the burn-in", columns, cells)
@@ -45,7 +43,7 @@ def points_panel(
 ) -> Panel:
     """Estimates with their intervals, one per category, for each label."""
     places = range(len(categories))
-    series = tuple(Series(label, places, *_columns(found), style="points") for label, found in estimates.items())
+    series = tuple(Series.of(label, places, found, "points") for label, found in estimates.items())
     return Panel(xlabel, ylabel, series, categories=tuple(categories))
 
 
@@ -79,7 +77,7 @@ def by_sweep(
         end = evidence[0][sampler].walk.local.shape[2]
         sweeps = range(0 if quantity in ("energy", "bleu") else 1, end)
         found = [estimate(sampler, sweep) for sweep in sweeps]
-        series.append(Series(LABELS[sampler.kind], sweeps, *_columns(found)))
+        series.append(Series.of(LABELS[sampler.kind], sweeps, found))
     return series
 
 
@@ -90,13 +88,3 @@ def sweeps_table(series: Mapping[str, Sequence[Series]]) -> Table:
     last = max(int(x) for curve in curves for x in curve)
     rows = [(sweep, *(curve.get(sweep) for curve in curves)) for sweep in range(last + 1)]
     return Table("sweep by sweep", tuple(columns), rows)
-
-
-def _columns(estimates: Sequence[Estimate]) -> tuple[list[float], list[float], list[float]]:
-    values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T.tolist()
-    return values, low, high
-
-
-def half_width(estimate: Estimate) -> float:
-    """Of the interval."""
-    return (estimate.high - estimate.low) / 2

@@ -12,9 +12,11 @@ from lexergy.core.estimation.findings import Estimate, Finding, above, mean
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column, to_column
-from lexergy.studies.real_or_fake.cells import PAPER, SETTING, sizes
-from lexergy.studies.study import Cell, Conclusion, Settings, Study, Table
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.perturbations import Goal, attack
 from lexergy.tasks.real_or_fake.text_sets import Texts, TextSet
@@ -97,7 +99,7 @@ def _conclude(seeds: Sequence[Attacks]) -> Conclusion:
             float(np.exp(np.mean([one.log_perplexities[author][:, end].mean() for one in seeds]))) for end in (0, -1)
         ]
         fooled = _over_windows(seeds, author, [_fooled(one, author) for one in seeds])
-        rows.append((author, before, after, *ppl, fooled.value, fooled.low, fooled.high, PAPER_EXAMPLES[author]))
+        rows.append((author, before, after, *ppl, *fooled, PAPER_EXAMPLES[author]))
     columns = ("attacked", "energy", "after", "PPL", "after", "fooled (%)", "low", "high", "the paper's one example")
     return Conclusion(
         tables=(Table("attacks", columns, rows),),
@@ -134,9 +136,9 @@ def _panel(seeds: Sequence[Attacks], name: str, label: str) -> Panel:
 
 
 STUDY = Study(
-    name="detect-attack",
     title="A gradient-guided attack on single tokens",
     part="Appendix F",
+    paper=PAPER,
     method=(
         f"{SETTING} Tokens that the machine wrote (and, in people's text, those in their place) are replaced one "
         "by one where the gradient of UniTransf's energy promises the largest change to the other side. Only windows "
@@ -146,7 +148,7 @@ STUDY = Study(
         cpu={"corpus": "wikitext", "generator": "transf-big", "windows": 96, "replacements": 5},
         paper={"corpus": "wikitext", "generator": "transf-big", "windows": 1000, "replacements": 5},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

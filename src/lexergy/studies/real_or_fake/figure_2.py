@@ -11,9 +11,11 @@ from lexergy.core.estimation.findings import Estimate, Finding, above, mean
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column, to_column
-from lexergy.studies.real_or_fake.cells import PAPER, SETTING, sizes
-from lexergy.studies.study import Cell, Conclusion, Settings, Study, Table
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.perturbations import replaced, swapped, window_energies
 from lexergy.tasks.real_or_fake.text_sets import TextSet
@@ -77,7 +79,7 @@ def _conclude(seeds: Sequence[Changes]) -> Conclusion:
         parts = [
             _over_windows(seeds, [changes.by_kind[kind, name].mean(1) for changes in seeds]) for name in (ENERGY, NLL)
         ]
-        rows.append((kind, *(number for part in parts for number in (part.value, part.low, part.high))))
+        rows.append((kind, *parts[0], *parts[1]))
     columns = ("one token changed", "change of energy", "low", "high", "change of NLL (nats)", "low", "high")
     return Conclusion(
         tables=(Table("mean over positions", columns, rows),),
@@ -121,9 +123,9 @@ def _panel(seeds: Sequence[Changes], name: str, label: str) -> Panel:
 
 
 STUDY = Study(
-    name="detect-figure-2",
     title="Energy and likelihood of perturbed text",
     part="Figure 2 and Section 5.6",
+    paper=PAPER,
     method=(
         f"{SETTING} In people's test windows a token is replaced by the most common word (“the”), by an entity "
         "(“John”), or swapped with its neighbour, at each position in turn; the energy is UniTransf of "
@@ -135,7 +137,7 @@ STUDY = Study(
         cpu={"corpus": "wikitext", "generator": "transf-big", "windows": 64, "common": " the", "entity": " John"},
         paper={"corpus": "wikitext", "generator": "transf-big", "windows": None, "common": " the", "entity": " John"},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

@@ -3,18 +3,20 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from scipy.stats import gaussian_kde
 
 from lexergy.core.estimation.findings import Finding, above, mean
-from lexergy.report.picture import Panel, Series
-from lexergy.studies.real_or_fake.cells import PAPER, SETTING, Sample, sizes
-from lexergy.studies.study import Conclusion, Settings, Study, Table
+from lexergy.report.distributions import densities
+from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.real_or_fake.cells import Sample
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
 ENERGIES = ("linear", "bilstm-small", "bilstm-big", "unit")
 LEFT, RIGHT = "left to right", "right to left"
-GRID_POINTS = 200
 SHOWN = (1.0, 99.0)  # percentiles between which the curves are drawn
 
 Differences = Mapping[tuple[str, str], Sample]  # (energy, direction) -> E(machine) - E(people), (N K,)
@@ -42,7 +44,7 @@ def _conclude(seeds: Sequence[Differences]) -> Conclusion:
         groups = [part.documents for part in parts]
         share = mean([100.0 * (part.values > 0) for part in parts], groups=groups)
         middle = mean([part.values for part in parts], groups=groups)
-        rows.append((*key, middle.value, middle.low, middle.high, share.value, share.low, share.high))
+        rows.append((*key, *middle, *share))
     columns = ("energy", "texts", "mean difference", "low", "high", "above 0 (%)", "low", "high")
     return Conclusion(
         tables=(Table("score differences", columns, rows),),
@@ -67,20 +69,13 @@ def _findings(seeds: Sequence[Differences]) -> Iterator[Finding]:
 
 def _panel(seeds: Sequence[Differences], direction: str) -> Panel:
     values = {energy: np.concatenate([found[energy, direction].values for found in seeds]) for energy in ENERGIES}
-    low, high = np.percentile(np.concatenate(list(values.values())), SHOWN)
-    grid = np.linspace(float(low), float(high), GRID_POINTS)
-    curves = [Series(energy, grid.tolist(), _density(numbers, grid)) for energy, numbers in values.items()]
-    return Panel("E(machine) - E(people)", "density", tuple(curves), title=direction)
-
-
-def _density(values: np.ndarray, grid: np.ndarray) -> list[float]:
-    return gaussian_kde(values)(grid).tolist() if np.ptp(values) > 0 else [0.0] * len(grid)
+    return Panel("E(machine) - E(people)", "density", densities(values, SHOWN), title=direction)
 
 
 STUDY = Study(
-    name="detect-figure-3",
     title="Score differences between people's text and its machine-written twin",
     part="Figure 3 and Appendix E",
+    paper=PAPER,
     method=(
         f"{SETTING} The energies are those of detect-table-2, trained by binary cross-entropy; the texts those of the "
         "shorter context. The score is the negative energy, so that a pair is in the right order where E(machine) - "
@@ -89,7 +84,7 @@ STUDY = Study(
     sizes=sizes(
         cpu={"corpus": "wikitext", "generator": "transf-big"}, paper={"corpus": "wikitext", "generator": "transf-big"}
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

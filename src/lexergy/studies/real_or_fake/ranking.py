@@ -6,8 +6,11 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean, similar
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.real_or_fake.cells import PAPER, SETTING, Cells, sizes
-from lexergy.studies.study import Conclusion, Settings, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.real_or_fake.cells import Cells
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
@@ -43,16 +46,15 @@ def _mean(seeds: Sequence[Cells], values: Sequence[np.ndarray]) -> Estimate:
 
 def _conclude(seeds: Sequence[Cells]) -> Conclusion:
     chance = 100 / next(iter(seeds[0].values())).energies.shape[1]
-    found = {key: _precision(seeds, *key) for key in ENERGIES}
-    rows = [(*key, one.value, one.low, one.high) for key, one in found.items()]
-    series = []
-    for loss in (BCE, RANKING):
-        line = [found[kind, loss] for kind in KINDS]
-        bounds = ([one.low for one in line], [one.high for one in line])
-        series.append(Series(loss, range(len(KINDS)), [one.value for one in line], *bounds, style="points"))
+    precisions = {key: _precision(seeds, *key) for key in ENERGIES}
+    rows = [(*key, *precision) for key, precision in precisions.items()]
+    series = tuple(
+        Series.of(loss, range(len(KINDS)), [precisions[kind, loss] for kind in KINDS], "points")
+        for loss in (BCE, RANKING)
+    )
     return Conclusion(
         tables=(Table("precision at 1", ("energy", "trained by", "P@1 (%)", "low", "high"), rows),),
-        panels=(Panel("", "P@1 (%)", tuple(series), categories=KINDS, reference=chance),),
+        panels=(Panel("", "P@1 (%)", series, categories=KINDS, reference=chance),),
         findings=tuple(_findings(seeds)),
     )
 
@@ -74,9 +76,9 @@ def _findings(seeds: Sequence[Cells]) -> Iterator[Finding]:
 
 
 STUDY = Study(
-    name="detect-ranking",
     title="The ranking loss",
     part="Appendix C",
+    paper=PAPER,
     method=(
         f"{SETTING} Energies are trained by max(0, 1 + E(x+) - E(x-)) and by binary cross-entropy on the same texts. "
         "P@1 is how often people's text has the lowest energy among its machine-written twins (three at size cpu: "
@@ -85,7 +87,7 @@ STUDY = Study(
     sizes=sizes(
         cpu={"corpus": "wikitext", "generator": "transf-big"}, paper={"corpus": "wikitext", "generator": "transf-big"}
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

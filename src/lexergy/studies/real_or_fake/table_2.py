@@ -3,19 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.studies.real_or_fake.cells import (
-    PAPER,
-    PAPER_CORPORA,
-    POINTS,
-    SETTING,
-    Cells,
-    Key,
-    Layout,
-    conclusion,
-    difference,
-    sizes,
-)
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Key, Layout, conclusion, difference
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.scores import Scores
 from lexergy.tasks.real_or_fake.text_sets import TextSet
@@ -66,9 +57,9 @@ def _findings(seeds: Sequence[Cells], corpora: Sequence[str]) -> Iterator[Findin
 
 
 STUDY = Study(
-    name="detect-table-2",
     title="Telling machine text from people's, in-domain",
     part="Table 2 and Section 5.1",
+    paper=PAPER,
     method=(
         f"{SETTING} Each energy is trained on each corpus with texts of a generator trained there, and tested with "
         "those of its twin of another seed. The last row takes the training generator's log-probability of the whole "
@@ -79,7 +70,7 @@ STUDY = Study(
         cpu={"corpora": ("bible", "sotu", "wikitext"), "generator": "transf-big"},
         paper={"corpora": ("books", "cc-news", "wikitext"), "generator": "transf-big"},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

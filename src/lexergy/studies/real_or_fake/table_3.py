@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from lexergy.core.estimation.findings import Finding, above, similar
-from lexergy.studies.real_or_fake.cells import PAPER, POINTS, SETTING, Cells, Layout, conclusion, difference, sizes
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Layout, conclusion, difference
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
@@ -60,15 +62,15 @@ def _findings(seeds: Sequence[Cells]) -> Iterator[Finding]:
 
 
 STUDY = Study(
-    name="detect-table-3",
     title="Texts of a generator of another architecture",
     part="Table 3 and Section 5.2",
+    paper=PAPER,
     method=(
         f"{SETTING} UniTransf is trained on texts of a gated convolutional LM or of a small transformer, and tested on "
         "texts of either. It starts from the LM TransfBig of the same corpus."
     ),
     sizes=sizes(cpu={"corpus": "wikitext"}, paper={"corpus": "wikitext"}),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

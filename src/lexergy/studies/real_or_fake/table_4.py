@@ -4,19 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.studies.real_or_fake.cells import (
-    PAPER,
-    PAPER_CORPORA,
-    POINTS,
-    SETTING,
-    Cells,
-    Key,
-    Layout,
-    conclusion,
-    difference,
-    sizes,
-)
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Key, Layout, conclusion, difference
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
@@ -97,9 +88,9 @@ def _findings(seeds: Sequence[Cells], corpora: Sequence[str]) -> Iterator[Findin
 
 
 STUDY = Study(
-    name="detect-table-4",
     title="Energies on other corpora, and trained on several",
     part="Table 4 and Section 5.3",
+    paper=PAPER,
     method=(
         f"{SETTING} An energy is trained on the texts of one, two or all corpora, always for the same number of "
         "steps, and tested on each. On several corpora it starts from the LM of the first one. BiTransf starts from "
@@ -109,7 +100,7 @@ STUDY = Study(
         cpu={"corpora": ("bible", "sotu", "wikitext"), "generator": "transf-big"},
         paper={"corpora": ("books", "cc-news", "wikitext"), "generator": "transf-big"},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

@@ -5,21 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.studies.real_or_fake.cells import (
-    PAPER,
-    PAPER_CORPORA,
-    POINTS,
-    SETTING,
-    Cells,
-    Key,
-    Layout,
-    Sample,
-    accuracy,
-    conclusion,
-    sizes,
-    unpaired,
-)
-from lexergy.studies.study import Conclusion, Settings, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Key, Layout, Sample, accuracy, conclusion, unpaired
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.scores import Scores
 from lexergy.tasks.real_or_fake.text_sets import TextSet
@@ -85,9 +75,9 @@ def _paper_table() -> Table:
 
 
 STUDY = Study(
-    name="detect-table-5",
     title="A generator trained elsewhere",
     part="Table 5 and Section 5.4",
+    paper=PAPER,
     method=(
         f"{SETTING} The energies are trained on all corpora's texts of {SEEN} and tested on texts that follow a "
         "prefix: of the twin of that generator, and of one that was trained elsewhere, on other text, with its own "
@@ -99,7 +89,7 @@ STUDY = Study(
         cpu={"corpora": ("bible", "sotu", "wikitext"), "unseen": ("smollm2-135m",)},
         paper={"corpora": ("books", "cc-news", "wikitext"), "unseen": ("gpt2-small", "gpt2-medium")},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

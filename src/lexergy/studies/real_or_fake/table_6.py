@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.studies.real_or_fake.cells import PAPER, POINTS, SETTING, Cells, Key, Layout, conclusion, difference, sizes
-from lexergy.studies.study import Conclusion, Settings, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Key, Layout, conclusion, difference
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.documents import DocumentSet, bag_of_words_scores, document_scores
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.scores import Scores
@@ -70,9 +73,9 @@ def _findings(seeds: Sequence[Cells], rows: Sequence[str]) -> Iterator[Finding]:
 
 
 STUDY = Study(
-    name="detect-table-6",
     title="Whole documents from blocks",
     part="Table 6 and Section 5.4",
+    paper=PAPER,
     method=(
         f"{SETTING} Here nothing is given: generators write whole documents, from the 10 likeliest tokens or from all. "
         "The energy reads intersecting blocks of a window's length, trained with all blocks of a document as its "
@@ -84,7 +87,7 @@ STUDY = Study(
         cpu={"corpus": "wikitext", "generators": ("transf-small", "transf-big"), "documents": 800, "length": 160},
         paper={"corpus": "wikitext", "generators": ("transf-small", "transf-big"), "documents": 100000, "length": 640},
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

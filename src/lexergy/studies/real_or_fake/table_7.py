@@ -3,18 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.studies.real_or_fake.cells import (
-    PAPER,
-    PAPER_CORPORA,
-    POINTS,
-    SETTING,
-    Cells,
-    Layout,
-    conclusion,
-    difference,
-    sizes,
-)
-from lexergy.studies.study import Conclusion, Settings, Study
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.real_or_fake.cells import POINTS, Cells, Layout, conclusion, difference
+from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes
+from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
@@ -48,9 +40,9 @@ def _findings(seeds: Sequence[Cells], corpus: str) -> Iterator[Finding]:
 
 
 STUDY = Study(
-    name="detect-table-7",
     title="Mining negatives",
     part="Table 7 and Section 5.5",
+    paper=PAPER,
     method=(
         f"{SETTING} A small BiLSTM is trained for the same number of steps against one of a window's three stored "
         "negatives, drawn anew each time, against all three, and against the one of lowest energy at the moment (Eq. "
@@ -69,7 +61,7 @@ STUDY = Study(
             "energies": ("bilstm-small-random", "bilstm-small-all", "bilstm-small"),
         },
     ),
+    workspace=LABORATORY,
     examine=_examine,
     conclude=_conclude,
-    paper=PAPER,
 )

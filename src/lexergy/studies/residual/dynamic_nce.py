@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lexergy.core.estimation.findings import Finding, above, mean
+from lexergy.core.estimation.findings import Finding, above, mean, mean_difference
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.studies.residual.table_1 import NATS, joint_gains
-from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun
+from lexergy.studies.study import Size, Study
 
 MODELS = {
     "unit": "once, against the LM",
@@ -24,18 +27,9 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     for name, description in MODELS.items():
         results = [run.energies[name].perplexity for run in runs]
         numbers = (float(np.mean([getattr(result, key) for result in results])) for key in ("lower", "upper", "ess"))
-        found = estimates[name]
-        rows.append((description, *numbers, found.value, found.low, found.high))
+        rows.append((description, *numbers, *estimates[name]))
     columns = ("trained", "optimistic", "pessimistic", "ESS", f"gain ({NATS})", "low", "high")
-    points = [estimates[name] for name in MODELS]
-    series = Series(
-        "",
-        range(len(MODELS)),
-        [point.value for point in points],
-        [point.low for point in points],
-        [point.high for point in points],
-        style="points",
-    )
+    series = Series.of("", range(len(MODELS)), list(estimates.values()), "points")
     return Conclusion(
         tables=(Table("perplexity", columns, rows),),
         panels=(Panel("", f"gain over the base LM ({NATS})", (series,), categories=tuple(MODELS.values())),),
@@ -46,15 +40,15 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     )
 
 
-def _better(one: str, other: str, sentence: str, gains: dict[str, list[np.ndarray]]) -> Finding:
-    difference = mean([a - b for a, b in zip(gains[one], gains[other], strict=True)])
-    return above(sentence, f"gain {MODELS[one]} - gain {MODELS[other]}, {NATS}", difference)
+def _better(better: str, worse: str, sentence: str, gains: dict[str, list[np.ndarray]]) -> Finding:
+    quantity = f"gain {MODELS[better]} - gain {MODELS[worse]}, {NATS}"
+    return above(sentence, quantity, mean_difference(gains[better], gains[worse]))
 
 
 STUDY = Study(
-    name="dynamic-nce",
     title="Negatives refreshed from the joint model",
     part="Section 6, which asks for it",
+    paper=PAPER,
     method=(
         "A UniT energy is trained by NCE against samples of the LM, as in the paper. Then it is trained on against one "
         "new negative per prefix, drawn from its own joint model by resampling candidates; the classifier's logit is "
@@ -62,6 +56,11 @@ STUDY = Study(
         "trained on for as many steps against new samples of the LM. The LM is trained briefly, so that the joint "
         "model differs from it. Gains are pessimistic and paired by window. The paper has no numbers."
     ),
-    sizes={"cpu": Size("dynamic-nce-cpu", "unit"), "paper": Size("paper/cc-news-dynamic-nce", "unit")},
+    sizes={
+        "cpu": Size("dynamic-nce-cpu", {"energy": "unit"}),
+        "paper": Size("paper/cc-news-dynamic-nce", {"energy": "unit"}),
+    },
+    workspace=RUN,
+    examine=StudiedRun.found,
     conclude=_conclude,
 )

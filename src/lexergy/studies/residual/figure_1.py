@@ -9,8 +9,11 @@ import torch
 
 from lexergy.core.estimation.findings import above, agrees, mean, over_runs, std_error
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
-from lexergy.studies.study import Cell, Conclusion, Evidence, Measurement, Size, Study, Subject, Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject
+from lexergy.studies.study import Settings, Size, Study
 
 PRECISION = 0.01  # nats: how narrow the interval must be before "agrees" means anything
 NATS = "nats per token"
@@ -52,7 +55,8 @@ class Steps(NamedTuple):
         return self.last_exact - self.base[:, -1]
 
 
-def _rows(subject: Subject, ids: range) -> pa.Table:
+def rows(subject: Subject, ids: range) -> pa.Table:
+    """The steps of each window."""
     windows = subject.windows
     # Window by window, each with its own seed: the random numbers of a window depend on no other.
     steps = [
@@ -66,6 +70,10 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
     ]
     columns = {name: torch.cat([getattr(step, name) for step in steps]) for name in Steps._fields}
     return pa.table({name: to_column(values.numpy()) for name, values in columns.items()})
+
+
+def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
+    return workspace.measured("figure-1", rows, settings)
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
@@ -150,9 +158,9 @@ def _panel(optimistic: np.ndarray, pessimistic: np.ndarray, exact: float) -> Pan
 
 
 STUDY = Study(
-    name="figure-1",
     title="Perplexity gain by position",
     part="Figure 1 and Section 4.2",
+    paper=PAPER,
     method=(
         "log P(x_t | x_<t) of people's held-out text by Eq. 5, bounded with Eq. 4; at the last position also exactly, "
         "by enumeration of the vocabulary. A ratio below 1 is a gain over the base LM. The estimate compared with the "
@@ -161,9 +169,10 @@ STUDY = Study(
         "numbers."
     ),
     sizes={
-        "cpu": Size("table-1-cpu", settings={"windows": 32, "samples": 256}),
-        "paper": Size("paper/cc-news-24-layers-bit-med", "bit-med", settings={"windows": 1024, "samples": 20_000}),
+        "cpu": Size("table-1-cpu", {"energy": "bit", "windows": 32, "samples": 256}),
+        "paper": Size("paper/cc-news-24-layers-bit-med", {"energy": "bit-med", "windows": 1024, "samples": 20_000}),
     },
-    measurement=Measurement("figure-1", _rows),
+    workspace=RUN,
+    examine=_examine,
     conclude=_conclude,
 )

@@ -7,7 +7,10 @@ import numpy as np
 from lexergy.core.estimation.findings import above, mean, similar
 from lexergy.core.estimation.perplexity import PerplexityEstimate
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.study import Conclusion, Evidence, Size, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, usual_sizes
+from lexergy.studies.study import Study
 
 STABLE = 0.005  # nats per token, half a per cent of the perplexity
 
@@ -63,9 +66,9 @@ def _log_z_per_token(estimate: PerplexityEstimate) -> tuple[np.ndarray, np.ndarr
 
 
 STUDY = Study(
-    name="figure-2-left",
     title="Perplexity against the number of samples",
     part="Figure 2, left, and Section 4.3",
+    paper=PAPER,
     method=(
         "Both bounds of Eq. 4 from the run's stored samples, at each size averaged over disjoint blocks of samples. "
         "The paper draws this for joint BiT-Base on CC-News's validation set; ours is the test set. Its numbers: "
@@ -73,6 +76,8 @@ STUDY = Study(
         f"Stable means here: changed by less than {STABLE} nats per token (half a per cent) when the last three "
         "quarters of the samples are added."
     ),
-    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers", "bit-base")},
+    sizes=usual_sizes(),
+    workspace=RUN,
+    examine=StudiedRun.found,
     conclude=_conclude,
 )

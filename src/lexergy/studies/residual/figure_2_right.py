@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lexergy.core.estimation.findings import above, mean
+from lexergy.core.estimation.findings import above, mean, mean_difference
 from lexergy.report.picture import Panel, Series
-from lexergy.studies.residual.samples import SAMPLES_TOP_10, TOP_10
-from lexergy.studies.study import Conclusion, Evidence, Size, Study, Table
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.residual.samples import TOP_10, samples_top_10
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence
+from lexergy.studies.study import Study
 
 ORDERS = (2, 3, 4)
 WRITERS = {"human": "people", "joint": "joint model", "base": "base LM"}
@@ -34,26 +37,19 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     }  # (N,) per run
     estimates = {key: mean(values) for key, values in shares.items()}
     rows = []
-    for (writer, order), found in estimates.items():
+    for (writer, order), estimate in estimates.items():
         of_all = 100 * float(np.mean([unique_share_of_all(texts, order) for texts in tokens[writer]]))
-        rows.append((WRITERS[writer], order, found.value, found.low, found.high, of_all))
+        rows.append((WRITERS[writer], order, *estimate, of_all))
     columns = ("text of", "n", "unique within a text (%)", "low", "high", "unique in all texts (%)")
     series = tuple(
-        Series(
-            label,
-            range(len(ORDERS)),
-            [estimates[writer, order].value for order in ORDERS],
-            [estimates[writer, order].low for order in ORDERS],
-            [estimates[writer, order].high for order in ORDERS],
-            style="points",
-        )
+        Series.of(label, range(len(ORDERS)), [estimates[writer, order] for order in ORDERS], "points")
         for writer, label in WRITERS.items()
     )
     findings = [
         above(
             f"{sentence} (n = {order}).",
             f"{WRITERS[more]} - {WRITERS[less]}, percentage points",
-            mean([a - b for a, b in zip(shares[more, order], shares[less, order], strict=True)]),
+            mean_difference(shares[more, order], shares[less, order]),
         )
         for more, less, sentence in (
             ("joint", "base", "The joint model has more unique n-grams than the base LM"),
@@ -70,9 +66,9 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
 
 
 STUDY = Study(
-    name="figure-2-right",
     title="Unique n-grams",
     part="Figure 2, right, and Section 4.3",
+    paper=PAPER,
     method=(
         "One continuation of each held-out prefix by people, by the base LM (top-k 10) and by the joint model "
         "(Algorithm 1, top-k 10), cut to the same length. The paper does not say among which n-grams one is unique. "
@@ -81,10 +77,8 @@ STUDY = Study(
         "continuations together instead, which also tells how much the texts are alike; it has no interval, since "
         "drawing texts with replacement would itself make repetitions. The paper draws bars without numbers."
     ),
-    sizes={
-        "cpu": Size("table-1-cpu", settings=TOP_10["cpu"]),
-        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=TOP_10["paper"]),
-    },
-    measurement=SAMPLES_TOP_10,
+    sizes=TOP_10,
+    workspace=RUN,
+    examine=samples_top_10,
     conclude=_conclude,
 )

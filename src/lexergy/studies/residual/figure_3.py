@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import gaussian_kde
 
-from lexergy.core.estimation.findings import above, mean
-from lexergy.report.picture import Panel, Series
-from lexergy.studies.residual.samples import SAMPLES_UNTRUNCATED, UNTRUNCATED
-from lexergy.studies.study import Conclusion, Evidence, Size, Study, Table
+from lexergy.core.estimation.findings import above, mean, mean_distance_difference
+from lexergy.report.distributions import densities
+from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Table
+from lexergy.studies.residual.samples import UNTRUNCATED, samples
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence
+from lexergy.studies.study import Study
 
-PAPER = {"base LM": 21.64, "joint model": 6.20}
-GRID_POINTS = 200
+PRINTED = {"base LM": 21.64, "joint model": 6.20}
 
 
 class Scores(NamedTuple):
@@ -29,14 +31,8 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     differences = {model: [run.people - run.own_mean for run in runs] for model, runs in scores.items()}
     rows = []
     for model, runs in scores.items():
-        found = mean(differences[model])
         people, _, own = (float(np.mean([values.mean() for values in part])) for part in zip(*runs, strict=True))
-        rows.append((model, people, own, found.value, found.low, found.high, PAPER[model]))
-    # |mean a| - |mean b| as one mean, so that its interval is that of paired differences.
-    closer = [
-        np.sign(base.mean()) * base - np.sign(joint.mean()) * joint
-        for base, joint in zip(differences["base LM"], differences["joint model"], strict=True)
-    ]
+        rows.append((model, people, own, *mean(differences[model]), PRINTED[model]))
     columns = ("log-probability under", "people's text", "own samples", "difference", "low", "high", "paper, absolute")
     return Conclusion(
         tables=(Table("difference of means", columns, rows),),
@@ -46,7 +42,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
                 "The joint model's own samples match people's text more closely than the base LM's match it: "
                 "the difference of mean log-probabilities is smaller.",
                 "absolute difference of means, base LM - joint model, nats",
-                mean(closer),
+                mean_distance_difference(differences["base LM"], differences["joint model"]),
             ),
         ),
     )
@@ -66,21 +62,18 @@ def _joint_scores(one: Evidence) -> Scores:
 
 def _panel(model: str, runs: Sequence[Scores]) -> Panel:
     people, own = (np.concatenate(part) for part in ([run.people for run in runs], [run.sample for run in runs]))
-    everything = np.concatenate([people, own])
-    grid = np.linspace(everything.min(), everything.max(), GRID_POINTS)
-    curves = (("people's text", people), (f"samples of the {model}", own))
     return Panel(
         xlabel="log-probability of a continuation",
         ylabel="density",
         title=f"under the {model}",
-        series=tuple(Series(label, grid.tolist(), gaussian_kde(values)(grid).tolist()) for label, values in curves),
+        series=densities({"people's text": people, f"samples of the {model}": own}),
     )
 
 
 STUDY = Study(
-    name="figure-3",
     title="Log-probabilities of people's text and of a model's own samples",
     part="Figure 3 and Section 4.3",
+    paper=PAPER,
     method=(
         "For each held-out prefix: log P_LM of people's continuation and of a sample of the LM, and log P of people's "
         "continuation and of a sample of the joint model (resampled from the LM's). Nothing is truncated. The means "
@@ -88,10 +81,8 @@ STUDY = Study(
         "log Z of a prefix is the middle of its bounds and the same for both texts, so it cancels in the difference. "
         "The paper's differences are those of 40 tokens of CC-News, printed without a sign."
     ),
-    sizes={
-        "cpu": Size("table-1-cpu", settings=UNTRUNCATED["cpu"]),
-        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=UNTRUNCATED["paper"]),
-    },
-    measurement=SAMPLES_UNTRUNCATED,
+    sizes=UNTRUNCATED,
+    workspace=RUN,
+    examine=samples,
     conclude=_conclude,
 )

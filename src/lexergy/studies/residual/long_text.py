@@ -5,22 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lexergy.core.estimation.findings import Estimate, Finding, above, mean
+from lexergy.core.estimation.findings import Finding, above, mean, mean_difference, mean_distance_difference
 from lexergy.models.joint.long_text import continue_long
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
 from lexergy.studies.residual.figure_2_right import unique_share
-from lexergy.studies.study import Cell, Conclusion, Evidence, Measurement, Settings, Size, Study, Subject, Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, usual_sizes
+from lexergy.studies.study import Settings, Study
 
-SETTINGS: dict[str, Settings] = {
-    "cpu": {"windows": 256, "chunks": 4, "candidates": 64},
-    "paper": {"windows": 333, "chunks": 4, "candidates": 10_000},
-}
 WRITERS = {"joint": "joint model", "base": "base LM"}
 ORDER = 3
 
 
-def _rows(subject: Subject, ids: range) -> pa.Table:
+def rows(subject: Subject, ids: range) -> pa.Table:
     """Long texts of both models after each prefix, untruncated; the LM's is one candidate per chunk."""
     joint, settings = subject.joint, subject.settings
     windows = subject.windows.select(list(ids))
@@ -29,7 +28,7 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
         "human_tokens": windows.continuations,  # (B, C)
     }
     for writer, candidates in (("joint", settings["candidates"]), ("base", 1)):
-        rows = continue_long(
+        written = continue_long(
             joint,
             windows.prefixes,
             num_chunks=settings["chunks"] or 1,
@@ -39,9 +38,13 @@ def _rows(subject: Subject, ids: range) -> pa.Table:
             seed=subject.seed,
             prefix_ids=ids,
         )
-        columns[f"{writer}_tokens"] = rows.tokens  # (B, J C)
-        columns[f"{writer}_log_prob"] = rows.log_prob  # (B, J)
+        columns[f"{writer}_tokens"] = written.tokens  # (B, J C)
+        columns[f"{writer}_log_prob"] = written.log_prob  # (B, J)
     return pa.table({name: to_column(values.numpy()) for name, values in columns.items()})
+
+
+def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
+    return workspace.measured("long-text", rows, settings)
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
@@ -60,28 +63,26 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         writer: [mean([values[:, chunk] for values in distance[writer]]) for chunk in range(num_chunks)]
         for writer in WRITERS
     }
-    rows: list[tuple[Cell, ...]] = [
-        (label, chunk + 1, found.value, found.low, found.high)
+    lines: list[tuple[Cell, ...]] = [
+        (label, chunk, *estimate)
         for writer, label in WRITERS.items()
-        for chunk, found in enumerate(estimates[writer])
+        for chunk, estimate in enumerate(estimates[writer], start=1)
     ]
+    series = tuple(Series.of(label, range(1, num_chunks + 1), estimates[writer]) for writer, label in WRITERS.items())
     columns = ("text of", "chunk", "people - model, log P_LM per token", "low", "high")
     return Conclusion(
-        tables=(Table("likelihood by chunk", columns, rows), _unique_table(evidence)),
-        panels=(Panel("chunk", "log P_LM per token, people - model", _series(estimates)),),
+        tables=(Table("likelihood by chunk", columns, lines), _unique_table(evidence)),
+        panels=(Panel("chunk", "log P_LM per token, people - model", series),),
         findings=(*(_closer(distance, chunk) for chunk in range(num_chunks)), _more_unique(evidence)),
     )
 
 
 def _closer(distance: dict[str, list[np.ndarray]], chunk: int) -> Finding:
-    """|mean a| - |mean b| as one mean, so that its interval is that of paired differences."""
-    pairs = zip(distance["base"], distance["joint"], strict=True)
-    columns = [(base[:, chunk], joint[:, chunk]) for base, joint in pairs]
-    values = [np.sign(base.mean()) * base - np.sign(joint.mean()) * joint for base, joint in columns]
+    base, joint = ([values[:, chunk] for values in distance[writer]] for writer in ("base", "joint"))
     return above(
         f"The LM finds the joint model's text as likely as people's, more nearly so than its own (chunk {chunk + 1}).",
         "absolute difference of means, base LM - joint model, nats per token",
-        mean(values),
+        mean_distance_difference(base, joint),
     )
 
 
@@ -90,49 +91,32 @@ def _unique_shares(evidence: Sequence[Evidence], writer: str) -> list[np.ndarray
 
 
 def _unique_table(evidence: Sequence[Evidence]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for writer, label in WRITERS.items():
-        found = mean(_unique_shares(evidence, writer))
-        rows.append((label, found.value, found.low, found.high))
-    return Table("repetition", ("text of", f"unique {ORDER}-grams within a text (%)", "low", "high"), rows)
+    lines = [(label, *mean(_unique_shares(evidence, writer))) for writer, label in WRITERS.items()]
+    return Table("repetition", ("text of", f"unique {ORDER}-grams within a text (%)", "low", "high"), lines)
 
 
 def _more_unique(evidence: Sequence[Evidence]) -> Finding:
-    pairs = zip(_unique_shares(evidence, "joint"), _unique_shares(evidence, "base"), strict=True)
     return above(
         "The joint model repeats itself less over a long text than the base LM.",
         f"unique {ORDER}-grams, joint model - base LM, percentage points",
-        mean([joint - base for joint, base in pairs]),
-    )
-
-
-def _series(estimates: dict[str, list[Estimate]]) -> tuple[Series, ...]:
-    return tuple(
-        Series(
-            label,
-            range(1, len(estimates[writer]) + 1),
-            [found.value for found in estimates[writer]],
-            [found.low for found in estimates[writer]],
-            [found.high for found in estimates[writer]],
-        )
-        for writer, label in WRITERS.items()
+        mean_difference(_unique_shares(evidence, "joint"), _unique_shares(evidence, "base")),
     )
 
 
 STUDY = Study(
-    name="long-text",
     title="Long texts, chunk by chunk",
     part="Section 6, which asks for it",
+    paper=PAPER,
     method=(
         "After each held-out prefix the joint model writes four chunks, each resampled by its energy from candidates "
         "of the LM and then kept; the base LM writes as much by plain sampling. Nothing is truncated, and both read "
         "as much context as the energy was trained with. As in Figure 3, a model that matches the data must write "
         "text that the LM finds as likely as people's; the energy itself does not judge. The paper has no numbers."
     ),
-    sizes={
-        "cpu": Size("table-1-cpu", settings=SETTINGS["cpu"]),
-        "paper": Size("paper/cc-news-12-layers", "bit-base", settings=SETTINGS["paper"]),
-    },
-    measurement=Measurement("long-text", _rows),
+    sizes=usual_sizes(
+        cpu={"windows": 256, "chunks": 4, "candidates": 64}, paper={"windows": 333, "chunks": 4, "candidates": 10_000}
+    ),
+    workspace=RUN,
+    examine=_examine,
     conclude=_conclude,
 )

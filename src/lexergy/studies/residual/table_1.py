@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as parquet
 
-from lexergy.core.estimation.findings import Estimate, Finding, above, mean, similar
+from lexergy.core.estimation.findings import Finding, above, mean, mean_difference, similar
 from lexergy.report.picture import Panel, Series
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import TOKENS_FILE, EnergyResult, RunResult, token_column
-from lexergy.studies.study import Cell, Conclusion, Evidence, Size, Study, Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, usual_sizes
+from lexergy.studies.study import Study
 from lexergy.tasks.residual.baselines import BASE as BASE_TOKENS
 from lexergy.tasks.residual.parameters import count_parameters
 
@@ -19,7 +22,7 @@ SIMILAR = 0.02  # nats per token, two per cent of the perplexity; the paper's ro
 NATS = "nats per token"
 BASE = "base LM"
 # Parameters, then perplexity or optimistic-pessimistic: CC-News validation and test, Book Corpus validation and test.
-PAPER: dict[int, dict[str, tuple[str, ...]]] = {
+PRINTED: dict[int, dict[str, tuple[str, ...]]] = {
     12: {
         BASE: ("203M", "18.41", "17.57", "16.16", "18.29"),
         "RALM": ("LM+203M", "17.01", "16.17", "15.71", "17.85"),
@@ -147,18 +150,13 @@ def _findings(rows: Sequence[Row]) -> Iterator[Finding]:
             yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(found))
     if unit is not None and bit is not None:
         sentence = "Joint BiT has a lower perplexity than joint UniT."
-        yield above(sentence, f"gain of BiT - gain of UniT, {NATS}", _difference(bit, unit))
+        yield above(sentence, f"gain of BiT - gain of UniT, {NATS}", mean_difference(bit, unit))
     if unit is not None and ralm is not None:
         sentence = "Joint UniT has a lower perplexity than RALM."
-        yield above(sentence, f"gain of UniT - gain of RALM, {NATS}", _difference(unit, ralm))
+        yield above(sentence, f"gain of UniT - gain of RALM, {NATS}", mean_difference(unit, ralm))
     if unit is not None and balm is not None:
         sentence = f"BALM performs similarly to joint UniT (within {SIMILAR} {NATS})."
-        yield similar(sentence, f"gain of UniT - gain of BALM, {NATS}", _difference(unit, balm), SIMILAR)
-
-
-def _difference(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> Estimate:
-    """Of two models' gains, paired by window."""
-    return mean([a - b for a, b in zip(one, other, strict=True)])
+        yield similar(sentence, f"gain of UniT - gain of BALM, {NATS}", mean_difference(unit, balm), SIMILAR)
 
 
 def _our_table(rows: Sequence[Row], layers: int) -> Table:
@@ -189,8 +187,7 @@ def _our_cells(row: Row, base: float) -> tuple[Cell, ...]:
     lower, upper = float(np.mean(row.lower)), float(np.mean(row.upper))
     gains: tuple[Cell, ...] = (None,) * 4
     if row.gains:
-        gain = mean(row.gains)
-        gains = (100 * (1 - upper / base), gain.value, gain.low, gain.high)
+        gains = (100 * (1 - upper / base), *mean(row.gains))
     return (row.name, row.parameters, lower, upper, _std_error(row), *gains, row.ess, row.pareto_k)
 
 
@@ -202,12 +199,12 @@ def _std_error(row: Row) -> float:
 
 def _paper_cells(row: Row, layers: int) -> tuple[Cell, ...]:
     """The paper's row and, on either corpus, its test perplexity and what that is below the paper's base LM."""
-    numbers = PAPER[layers].get(row.paper_name)
+    numbers = PRINTED[layers].get(row.paper_name)
     if numbers is None:
         return ("", "", "", None, "", None)
     cells: list[Cell] = [row.paper_name, numbers[0]]
     for column in TEST_COLUMNS:
-        base, shown = PAPER[layers][BASE][column], numbers[column]
+        base, shown = PRINTED[layers][BASE][column], numbers[column]
         gain = 100 * (1 - _pessimistic(shown) / _pessimistic(base)) if shown and row.name != BASE else None
         cells += [shown, gain]
     return tuple(cells)
@@ -228,7 +225,7 @@ def _paper_table() -> Table:
         "Book Corpus test",
     )
     rows: list[tuple[Cell, ...]] = [
-        (name, layers, *numbers) for layers, models in PAPER.items() for name, numbers in models.items()
+        (name, layers, *numbers) for layers, models in PRINTED.items() for name, numbers in models.items()
     ]
     return Table("the paper's Table 1", columns, rows)
 
@@ -255,9 +252,9 @@ def _panel(rows: Sequence[Row]) -> Panel:
 
 
 STUDY = Study(
-    name="table-1",
     title="Perplexity of base LM, RALM, BALM and joint models",
     part="Table 1 and Section 4.2",
+    paper=PAPER,
     method=(
         "Perplexity of people's held-out continuations; the joint models' between the bounds of Eq. 4, the others' "
         "exact. Gains are over the base LM, paired by window, and those of joint models from the pessimistic bound. "
@@ -265,6 +262,8 @@ STUDY = Study(
         "are those of its own base LM, so that they can be compared with ours, which its perplexities cannot: "
         "corpus, tokens and sizes differ at cpu size."
     ),
-    sizes={"cpu": Size("table-1-cpu"), "paper": Size("paper/cc-news-12-layers", "bit-base")},
+    sizes=usual_sizes(),
+    workspace=RUN,
+    examine=StudiedRun.found,
     conclude=conclude,
 )

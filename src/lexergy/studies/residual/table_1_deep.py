@@ -8,9 +8,11 @@ from lexergy.studies.study import Size
 
 STUDY = replace(
     table_1.STUDY,
-    name="table-1-deep",
     title="Perplexity of base LM, RALM, BALM and joint models on a deeper base LM",
     part="Table 1, rows of 24 layers, and Section 4.2",
-    sizes={"cpu": Size("table-1-deep-cpu"), "paper": Size("paper/cc-news-24-layers", "bit-base")},
+    sizes={
+        "cpu": Size("table-1-deep-cpu", {"energy": "bit"}),
+        "paper": Size("paper/cc-news-24-layers", {"energy": "bit-base"}),
+    },
     conclude=partial(table_1.conclude, layers=24),
 )

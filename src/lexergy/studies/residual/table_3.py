@@ -7,10 +7,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from lexergy.core.estimation.findings import Estimate, above, mean, proportion
+from lexergy.core.estimation.findings import Estimate, above, mean, mean_difference, proportion
 from lexergy.models.joint.steps import NextToken, NextTokens
-from lexergy.report.picture import Panel, Series
-from lexergy.studies.study import Cell, Conclusion, Evidence, Measurement, Size, Study, Subject, Table
+from lexergy.report.distributions import histogram
+from lexergy.report.picture import Panel
+from lexergy.report.study_page import Conclusion
+from lexergy.report.table import Cell, Table
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, usual_sizes
+from lexergy.studies.study import Settings, Study
 
 NEAR = 32  # tokens of the past in which a repetition is looked for
 LETTERS = 5  # in a stretch worth mentioning
@@ -41,7 +45,7 @@ def _letters(words: Sequence[str]) -> int:
     return sum(letter.isalpha() for word in words for letter in word)
 
 
-def _rows(subject: Subject, ids: range) -> pa.Table:
+def rows(subject: Subject, ids: range) -> pa.Table:
     """The first repetition in a plain sample of each prefix and, to compare with, the token drawn before it."""
     lm, windows = subject.joint.lm, subject.windows.select(list(ids))
     samples = lm.sample(
@@ -100,17 +104,20 @@ _SCHEMA = pa.schema(
 )
 
 
+def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
+    return workspace.measured("table-3", rows, settings)
+
+
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     changes = {kind: [_log_ratios(one, kind) for one in evidence] for kind in (REPEATED, BEFORE)}  # (n,) per run
     lowered = {kind: _share_lowered(runs) for kind, runs in changes.items()}
-    rows: list[tuple[Cell, ...]] = []
-    for kind, runs in changes.items():
-        share, ratio = lowered[kind], mean(runs)
-        shares = (100 * share.value, 100 * share.low, 100 * share.high)
-        rows.append((kind, sum(map(len, runs)), *shares, ratio.value, ratio.low, ratio.high))
+    lines: list[tuple[Cell, ...]] = [
+        (kind, sum(map(len, runs)), *(100 * share for share in lowered[kind]), *mean(runs))
+        for kind, runs in changes.items()
+    ]
     columns = ("token", "contexts", "lowered (%)", "low", "high", "mean log joint / base", "low", "high")
     return Conclusion(
-        tables=(Table("tokens", columns, rows), _examples(evidence[0])),
+        tables=(Table("tokens", columns, lines), _examples(evidence[0])),
         panels=(_panel({kind: np.concatenate(runs) for kind, runs in changes.items()}),),
         findings=(
             above(
@@ -122,7 +129,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
             above(
                 "It lowers a repetition more than the token that the LM drew before it (beyond the paper).",
                 "mean log joint / base, token before - repetition",
-                mean([before - repeated for before, repeated in zip(changes[BEFORE], changes[REPEATED], strict=True)]),
+                mean_difference(changes[BEFORE], changes[REPEATED]),
             ),
         ),
     )
@@ -134,22 +141,20 @@ def _share_lowered(runs: Sequence[np.ndarray]) -> Estimate:
 
 
 def _log_ratios(one: Evidence, kind: str) -> np.ndarray:
-    assert one.rows is not None
-    records = [record for record in one.rows.to_pylist() if record["kind"] == kind]
+    records = [record for record in one.table.to_pylist() if record["kind"] == kind]
     return np.array([np.log(record["joint"] / record["base"]) for record in records])
 
 
 def _examples(one: Evidence) -> Table:
     """Repetitions with both laws side by side, likeliest tokens first; the repeated word is marked."""
-    assert one.rows is not None
-    repetitions = [record for record in one.rows.to_pylist() if record["kind"] == REPEATED]
-    rows: list[tuple[Cell, ...]] = []
+    repetitions = [record for record in one.table.to_pylist() if record["kind"] == REPEATED]
+    lines: list[tuple[Cell, ...]] = []
     for record in repetitions[:EXAMPLES]:
         for rank, (base, joint) in enumerate(zip(record["base_top"], record["joint_top"], strict=True)):
             context = "..." + record["context"][-CONTEXT_SHOWN:] if rank == 0 else ""
             cells = (_marked(base["text"], record["word"]), base["probability"])
-            rows.append((context, rank, *cells, _marked(joint["text"], record["word"]), joint["probability"]))
-    return Table("examples", ("context", "rank", "base LM", "P ", "joint model", "P"), rows)
+            lines.append((context, rank, *cells, _marked(joint["text"], record["word"]), joint["probability"]))
+    return Table("examples", ("context", "rank", "base LM", "P ", "joint model", "P"), lines)
 
 
 def _marked(text: str, word: str) -> str:
@@ -158,23 +163,17 @@ def _marked(text: str, word: str) -> str:
 
 
 def _panel(changes: dict[str, np.ndarray]) -> Panel:
-    everything = np.concatenate(list(changes.values()))
-    edges = np.linspace(everything.min(), everything.max(), NUM_BINS + 1) if len(everything) else np.arange(2.0)
-    middles = ((edges[:-1] + edges[1:]) / 2).tolist()
     return Panel(
         xlabel="log probability, joint model - base LM",
         ylabel="share of contexts",
-        series=tuple(
-            Series(label, middles, (np.histogram(values, edges)[0] / max(1, len(values))).tolist())
-            for label, values in (("repetitions", changes[REPEATED]), ("tokens before", changes[BEFORE]))
-        ),
+        series=histogram({"repetitions": changes[REPEATED], "tokens before": changes[BEFORE]}, NUM_BINS),
     )
 
 
 STUDY = Study(
-    name="table-3",
     title="Next-token probabilities at repetitions",
     part="Table 3, Appendix A.1",
+    paper=PAPER,
     method=(
         "In a plain sample of the LM (top-k 10) for each held-out prefix, the first token that ends a repetition, and "
         "P(x_t | x_<t) there under the LM and under the joint model: Eq. 5 over the LM's likeliest tokens, each "
@@ -184,14 +183,11 @@ STUDY = Study(
         "and 10,000 samples for each. A token that the LM has drawn is lowered on average by any other law, by the "
         "divergence of the two; so the token drawn before the repetition is looked at as well, to compare with."
     ),
-    sizes={
-        "cpu": Size("table-1-cpu", settings={"windows": 256, "samples": 64, "candidates": 32, "top_k": 10}),
-        "paper": Size(
-            "paper/cc-news-12-layers",
-            "bit-base",
-            settings={"windows": 1024, "samples": 10_000, "candidates": 128, "top_k": 10},
-        ),
-    },
-    measurement=Measurement("table-3", _rows),
+    sizes=usual_sizes(
+        cpu={"windows": 256, "samples": 64, "candidates": 32, "top_k": 10},
+        paper={"windows": 1024, "samples": 10_000, "candidates": 128, "top_k": 10},
+    ),
+    workspace=RUN,
+    examine=_examine,
     conclude=_conclude,
 )

@@ -1,21 +1,15 @@
-"""A run's numbers as rows and plain sentences, the same on the terminal and on the page."""
+"""Perplexities as a table and plain sentences, the same on the terminal and on a run's page."""
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from lexergy.core.estimation.perplexity import ExactPerplexity, PerplexityEstimate
+from lexergy.report.numbers import fixed, percent
+from lexergy.report.table import Cell, Table
 
 SIDE_BY_SIDE = 3  # models
 # Of many models, and under a shorter name where there is one.
 MAIN_COLUMNS = {"perplexity": "", "gain": "", "nats per token": "", "bounds gap": "gap", "ESS": "", "k-hat": ""}
-
-
-class Table(NamedTuple):
-    """Column heads and rows of text, ready to be shown."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 def perplexity_table(
@@ -23,19 +17,19 @@ def perplexity_table(
 ) -> Table:
     """The frozen LM, baselines, and each energy's joint model: interval, gain, and how far to trust the weights."""
     first = next(iter(estimates.values()))
-    rows: list[tuple[str, ...]] = [("frozen LM", number(first.base), *[""] * 8)]
+    rows: list[tuple[Cell, ...]] = [("frozen LM", fixed(first.base), *[""] * 8)]
     rows += [_baseline_row(name, baseline) for name, baseline in (baselines or {}).items()]
     for name, estimate in estimates.items():
         rows.append(
             (
                 "joint model" if len(estimates) == 1 else f"joint model, {name}",
-                f"{number(estimate.lower)} - {number(estimate.upper)}",
-                number(estimate.std_error),
+                f"{fixed(estimate.lower)} - {fixed(estimate.upper)}",
+                fixed(estimate.std_error),
                 percent(relative_gain(estimate)),
                 _nats(estimate),
                 percent(bounds_gap(estimate), digits=2),
-                number(estimate.ess, 1),
-                number(estimate.pareto_k),
+                fixed(estimate.ess, 1),
+                fixed(estimate.pareto_k),
                 str(estimate.num_windows),
                 str(estimate.num_samples),
             )
@@ -52,33 +46,27 @@ def perplexity_table(
         "windows",
         "samples",
     )
-    return Table(columns, rows)
+    return Table("perplexity", columns, rows)
 
 
 def _baseline_row(name: str, baseline: ExactPerplexity) -> tuple[str, ...]:
     gain = percent(1 - math.exp(-baseline.gain))
-    cells = (number(baseline.perplexity), number(baseline.std_error), gain, _nats(baseline))
+    cells = (fixed(baseline.perplexity), fixed(baseline.std_error), gain, _nats(baseline))
     return (f"baseline, {name}", *cells, *[""] * 3, str(baseline.num_windows), "")
 
 
 def _nats(model: PerplexityEstimate | ExactPerplexity) -> str:
-    return f"{number(model.gain, 3)} ± {number(model.gain_std_error, 3)}"
-
-
-def transposed(table: Table) -> Table:
-    """The same cells with a model per column, which stays narrow enough for a terminal."""
-    columns, *rows = zip(table.columns, *table.rows, strict=True)
-    return Table(columns, rows)
+    return f"{fixed(model.gain, 3)} ± {fixed(model.gain_std_error, 3)}"
 
 
 def terminal_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
     """What fits 80 columns: few models side by side with all numbers, many below each other with the main ones."""
     table = perplexity_table(estimates, baselines)
     if len(table.rows) <= SIDE_BY_SIDE:
-        return transposed(table)
-    kept = [table.columns.index(column) for column in MAIN_COLUMNS]
-    rows = [(row[0].rpartition(", ")[2], *(row[place] for place in kept)) for row in table.rows]
-    return Table(("", *(short or column for column, short in MAIN_COLUMNS.items())), rows)
+        return table.transposed
+    kept = table.select([0, *(table.columns.index(column) for column in MAIN_COLUMNS)])
+    heads = ("", *(short or column for column, short in MAIN_COLUMNS.items()))
+    return Table(table.name, heads, [(str(name).rpartition(", ")[2], *cells) for name, *cells in kept.rows])
 
 
 def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
@@ -89,7 +77,7 @@ def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
     if len(estimates) > SIDE_BY_SIDE:
         first = next(iter(estimates.values()))
         return [
-            f"On {first.num_windows} held-out windows the frozen LM's perplexity is {number(first.base)}; "
+            f"On {first.num_windows} held-out windows the frozen LM's perplexity is {fixed(first.base)}; "
             f"those of {len(estimates)} joint models are in the table."
         ]
     return [
@@ -108,7 +96,7 @@ def verdicts(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
 def _verdict_on_many(estimates: Mapping[str, PerplexityEstimate]) -> str:
     first = next(iter(estimates.values()))
     doubtful = [name for name, estimate in estimates.items() if not estimate.pareto_k <= estimate.pareto_k_threshold]
-    threshold = number(first.pareto_k_threshold)
+    threshold = fixed(first.pareto_k_threshold)
     where = f"{first.num_windows} windows, {first.num_samples} samples each"
     if not doubtful:
         return f"{where}: k-hat is no more than {threshold} for all of them, the samples suffice for a typical window."
@@ -123,13 +111,13 @@ def _headline(model: str, estimate: PerplexityEstimate) -> str:
     if not math.isfinite(gain):
         return (
             f"The weights of the {estimate.num_samples} samples per window are too uneven to bound the "
-            f"perplexity of {model}; the frozen LM's is {number(estimate.base)}. Draw more samples."
+            f"perplexity of {model}; the frozen LM's is {fixed(estimate.base)}. Draw more samples."
         )
     change = f"{percent(abs(gain))} {'lower' if gain > 0 else 'higher'}, pessimistically"
     return (
         f"On {estimate.num_windows} held-out windows the perplexity of {model} is between "
-        f"{number(estimate.lower)} and {number(estimate.upper)}; "
-        f"the frozen LM's is {number(estimate.base)}: {change}."
+        f"{fixed(estimate.lower)} and {fixed(estimate.upper)}; "
+        f"the frozen LM's is {fixed(estimate.base)}: {change}."
     )
 
 
@@ -137,18 +125,18 @@ def _verdict(estimate: PerplexityEstimate) -> str:
     threshold = estimate.pareto_k_threshold
     worth = (
         f"The {estimate.num_samples} weighted samples of a window are worth "
-        f"{number(estimate.ess, 1)} equally weighted ones"
+        f"{fixed(estimate.ess, 1)} equally weighted ones"
     )
     if math.isnan(estimate.pareto_k):
         trust = "there are too few of them to judge the tail of their weights: draw at least 25 per window"
     elif estimate.pareto_k > threshold:
         trust = (
-            f"k-hat {number(estimate.pareto_k)} is above {number(threshold)}: a few samples "
+            f"k-hat {fixed(estimate.pareto_k)} is above {fixed(threshold)}: a few samples "
             "carry most of the weight, so treat the interval with caution and draw more samples"
         )
     else:
         trust = (
-            f"k-hat {number(estimate.pareto_k)} is no more than {number(threshold)}: "
+            f"k-hat {fixed(estimate.pareto_k)} is no more than {fixed(threshold)}: "
             f"{estimate.num_samples} samples per window suffice"
         )
         if estimate.pareto_k_above > 0:
@@ -164,14 +152,3 @@ def relative_gain(estimate: PerplexityEstimate) -> float:
 def bounds_gap(estimate: PerplexityEstimate) -> float:
     """How far apart the two ends are, as a share of the optimistic one."""
     return estimate.upper / estimate.lower - 1
-
-
-def number(value: float, digits: int = 2) -> str:
-    """A number with fixed decimals; a dash where it could not be computed."""
-    if math.isnan(value):
-        return "-"
-    return f"{value:.{digits}f}" if math.isfinite(value) else ("∞" if value > 0 else "-∞")
-
-
-def percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f} %" if math.isfinite(share) else number(share)

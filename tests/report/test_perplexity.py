@@ -2,14 +2,12 @@ import math
 
 import pytest
 
-from lexergy.report.tables import (
+from lexergy.report.perplexity import (
     bounds_gap,
     headlines,
-    percent,
     perplexity_table,
     relative_gain,
     terminal_table,
-    transposed,
     verdicts,
 )
 from lexergy.runs.records import BaselineResult
@@ -41,13 +39,10 @@ def test_headline_without_a_bound():
     assert "inf" not in sentence
 
 
-def test_percentages():
+def test_shares_of_a_perplexity():
     estimate = make_perplexity(base=20.0, lower=10.0, upper=15.0)
     assert relative_gain(estimate) == pytest.approx(0.25)
     assert bounds_gap(estimate) == pytest.approx(0.5)
-    assert percent(0.0714, 2) == "7.14 %"
-    assert percent(math.nan) == "-"
-    assert percent(-math.inf) == "-∞"
 
 
 @pytest.mark.parametrize(
@@ -110,16 +105,9 @@ def test_baselines_stand_between_the_lm_and_the_joint_models():
     }
 
 
-def test_transposed_twice_is_the_same():
-    table = perplexity_table({"energy": make_perplexity()})
-    assert transposed(table).columns == ("", "frozen LM", "joint model")
-    again = transposed(transposed(table))
-    assert (tuple(again.columns), list(map(tuple, again.rows))) == table
-
-
 def test_many_models_stand_below_each_other_on_a_terminal():
     few = terminal_table({"unit": make_perplexity()}, {})
-    assert few == transposed(perplexity_table({"unit": make_perplexity()}, {}))
+    assert few == perplexity_table({"unit": make_perplexity()}, {}).transposed
     estimates = {name: make_perplexity() for name in ("unit", "bit", "pairs-1500")}
     many = terminal_table(estimates, {})
     assert [row[0] for row in many.rows] == ["frozen LM", "unit", "bit", "pairs-1500"]

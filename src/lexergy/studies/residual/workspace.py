@@ -1,0 +1,121 @@
+"""Where the studies of residual EBMs work: a run, and rows of numbers for its held-out windows."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lexergy.data.windows import Windows
+from lexergy.models.joint.model import ResidualEBM
+from lexergy.recipes.residual import ResidualRecipe
+from lexergy.runs.columns import from_column
+from lexergy.runs.records import RunResult
+from lexergy.runs.shards import num_shards, shard_rows
+from lexergy.runs.stages import Facts, read_stage
+from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace, stage_store
+from lexergy.studies.study import Opener, Settings, Size
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.run import run
+
+PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
+STUDIES_FOLDER = "studies"
+ROWS_FOLDER = "rows"
+WINDOWS_PER_SHARD = 8
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is measured: a joint model on held-out windows."""
+
+    joint: ResidualEBM
+    windows: Windows
+    settings: Settings
+    seed: int
+
+
+Rows: TypeAlias = Callable[[Subject, range], pa.Table]
+"""Rows of numbers for held-out windows; those of some windows (ids) depend on no others."""
+
+
+class Evidence(NamedTuple):
+    """What one seed gave."""
+
+    run: RunResult
+    energy: str
+    rows: pa.Table | None = None  # where the study measured some
+
+    def array(self, column: str) -> np.ndarray:
+        """A column of numbers, one row per window."""
+        return from_column(self.table.column(column))
+
+    @property
+    def table(self) -> pa.Table:
+        assert self.rows is not None
+        return self.rows
+
+
+@dataclass(frozen=True)
+class StudiedRun:
+    """A finished run, and a workspace below it for what studies measure."""
+
+    run: RunResult
+    workspace: Workspace
+
+    @property
+    def seconds(self) -> Seconds:
+        """What the run took, and what was measured on it."""
+        return Seconds(sum(self.run.seconds.values()), sum(self.workspace.seconds()))
+
+    def found(self, settings: Settings) -> Evidence:
+        """What the run itself tells."""
+        return Evidence(self.run, settings["energy"])
+
+    def measured(self, name: str, rows: Rows, settings: Settings) -> Evidence:
+        """Rows for `settings["windows"]` of the held-out windows (None: all), a few windows at a time."""
+        energy = settings["energy"]
+        stage = self.workspace.stage(
+            # Each energy's own folder: looking at another one does not throw the first one's rows away.
+            f"{name}-{energy}",
+            dict(settings),
+            [read_stage(self.run.folder / input_stage) for input_stage in ("windows", "lm", energy)],
+            lambda stage: self._measure(stage, name, rows, settings),
+        )
+        store = stage_store(stage, ROWS_FOLDER)
+        return Evidence(self.run, energy, store.table(num_shards(stage.facts["windows"], WINDOWS_PER_SHARD)))
+
+    def _measure(self, stage: OpenStage, name: str, rows: Rows, settings: Settings) -> Facts:
+        context = RunContext(self.run.recipe, self.run.folder)
+        windows, wanted = context.windows["test"], settings["windows"]
+        if wanted is not None and wanted < len(windows):
+            windows = windows.sample(wanted, stage.seed)
+        subject = Subject(ResidualEBM(context.lm, context.energy(settings["energy"])), windows, settings, stage.seed)
+        stage.store(ROWS_FOLDER).fill(
+            num_shards(len(windows), WINDOWS_PER_SHARD),
+            lambda shard: rows(subject, shard_rows(shard, len(windows), WINDOWS_PER_SHARD)),
+            name,
+            progress=stage.progress,
+        )
+        return {"windows": len(windows)}
+
+
+@contextmanager
+def open_run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> Iterator[StudiedRun]:
+    """Bring the run up to date, and keep others from changing it while studies measure it."""
+    result = run(recipe, folder, progress=progress)
+    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+        yield StudiedRun(result, workspace.below(STUDIES_FOLDER))
+
+
+RUN = Opener(ResidualRecipe, open_run, "held-out windows")
+
+
+def usual_sizes(cpu: Settings | None = None, paper: Settings | None = None) -> Mapping[str, Size]:
+    """On the recipes that most studies share, with the settings of each size."""
+    return {
+        "cpu": Size("table-1-cpu", {"energy": "bit", **(cpu or {})}),
+        "paper": Size("paper/cc-news-12-layers", {"energy": "bit-base", **(paper or {})}),
+    }

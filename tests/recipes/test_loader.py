@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from lexergy.errors import LexergyError
+from lexergy.files import hash_of
 from lexergy.recipes.finetuning import FinetuningRecipe
 from lexergy.recipes.loader import COMMANDS, checked, load_recipe, packaged_recipes, read_yaml
 from lexergy.recipes.residual import ResidualRecipe
@@ -92,3 +93,9 @@ def test_options_are_checked_like_a_file():
         checked(FinetuningRecipe, encoder="e", task="span", max_length=0)
     with pytest.raises(LexergyError, match=r"^`task` is 'spam'; input should be 'classification'"):
         checked(FinetuningRecipe, encoder="e", task="spam")
+
+
+def test_finished_fine_tunings_stay_finished():
+    """The hash of what a stage's key read of it when this was a plain dataclass."""
+    recipe = FinetuningRecipe(encoder="e", task="span", epochs=2.0, max_length=64)
+    assert hash_of(recipe.model_dump(mode="json", exclude={"num_seeds", "seed"})) == "d535bbb30cae76f8"

@@ -111,8 +111,7 @@ def test_glue_by_name(monkeypatch):
     assert {name: judged_by_default(name) for name in expected} == expected
 
 
-def test_the_tasks_of_the_addresses(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path))
+def test_the_tasks_of_the_addresses(own_cache):
     paths = sotu_tasks.sotu_tasks()
     years = {}
     for split in sotu_tasks.SIZES:

@@ -71,7 +71,7 @@ def test_a_mistake_in_jsonl_names_its_line(tmp_path):
 
 
 @pytest.fixture
-def archive(tmp_path, monkeypatch):
+def archive(own_cache, tmp_path, monkeypatch):
     """A stand-in for the published archive, with the same names inside."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
@@ -82,7 +82,6 @@ def archive(tmp_path, monkeypatch):
             tar.addfile(info, io.BytesIO(content))
     path = tmp_path / "archive.tar.gz"
     path.write_bytes(buffer.getvalue())
-    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(librispeech, "ARCHIVE", path.as_uri())
     monkeypatch.setattr(librispeech, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
     return path

@@ -13,8 +13,8 @@ from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.tasks.residual.energies import make_energy
 from lexergy.tasks.residual.parameters import count_parameters
+from toys.recipes import TRAINING
 
-TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
 TABLE_9 = {"conv": (13, 164, 176), "transf-small": (26, 19, 45), "transf-big": (51, 151, 203)}
 TABLE_9 |= {"transf-huge": (77, 1360, 1437)}
 TABLE_10 = {"bilstm-small": (26, 23, 49), "bilstm-big": (39, 90, 129)}

@@ -7,10 +7,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import hash_of
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
-
-TRAINING = {"learning_rate": 1e-3, "max_steps": 10, "batch_size": 4}
-SHAPE = {"hidden_size": 16, "num_layers": 1, "num_heads": 2}
-TRANSFORMER = SHAPE | {"max_length": 32, "training": TRAINING}
+from toys.recipes import SHAPE, TRAINING, TRANSFORMER
 
 
 def recipe(**changes):

@@ -15,6 +15,7 @@ from lexergy.studies import CATALOGUE
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.residual import samples
 from lexergy.studies.residual.workspace import StudiedRun
+from toys.kills import killed_once
 
 
 def refuse(*arguments):
@@ -73,20 +74,13 @@ def test_several_seeds(toy_studies, tmp_path):
 def test_a_killed_measurement_goes_on(toy_studies, tmp_path, monkeypatch):
     """Two shards; the second one fails at first, and only it is made later."""
     whole = toy_studies.reproduce("figure-3").conclusion
-    made, measure = [], samples.rows
-
-    def rows(subject, ids):
-        made.append(ids)
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        return measure(subject, ids)
-
+    rows = killed_once(samples.rows, 2)
     monkeypatch.setattr(samples, "rows", rows)
     study, runs = toy_studies.study("figure-3"), toy_studies.copy(tmp_path / "runs")
     with pytest.raises(KeyboardInterrupt):
         reproduce("figure-3", study, runs=runs, progress=False)
     resumed = reproduce("figure-3", study, runs=runs, progress=False)
-    assert made == [range(8), range(8, 9), range(8, 9)]
+    assert [ids for _, ids in rows.calls] == [range(8), range(8, 9), range(8, 9)]
     assert resumed.conclusion.tables == whole.tables
 
 

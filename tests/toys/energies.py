@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 import torch
+from torch import Tensor, nn
 
 from lexergy.models.energies import EnergyModel
 
@@ -17,3 +18,14 @@ def wake(energy: Kind, seed: int = 0) -> Kind:
             # Large adapters make the sums of float32 so ill-conditioned that nothing could be compared.
             parameter.data.normal_(std=0.03 if "lora_" in name else 1, generator=generator)
     return energy.eval()
+
+
+class BagOfTokens(nn.Module):
+    """A weight for each token, as a user's own module."""
+
+    def __init__(self, vocab_size: int = 257) -> None:
+        super().__init__()
+        self.weights = nn.Embedding(vocab_size, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # (B, L) -> (B,)
+        return self.weights(tokens).sum((1, 2))

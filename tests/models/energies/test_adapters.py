@@ -2,12 +2,13 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import Energy, TextEnergy, as_energy
+from toys.energies import BagOfTokens
 from toys.language_models import BYTE_LM, random_tokens
 
 PREFIX, CONTINUATIONS = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[[5], [6], [7]], [[8], [9], [10]]])
@@ -42,15 +43,7 @@ def test_never_more_rows_than_asked_for(byte_lm: CausalLM) -> None:
 
 
 def test_module_keeps_its_parameters_and_gradients(byte_lm: CausalLM) -> None:
-    class Bag(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weights = nn.Embedding(257, 1)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.weights(tokens).sum((1, 2))
-
-    bag = Bag()
+    bag = BagOfTokens()
     energy = as_energy(bag, byte_lm)
     energy.score(PREFIX, CONTINUATIONS).sum().backward()
     gradient = bag.weights.weight.grad

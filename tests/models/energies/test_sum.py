@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss
@@ -17,7 +17,7 @@ from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies import EnergyModel, Lora, StatesEnergy, SumEnergy, TextEnergy, TransformerEnergy, as_energy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.testing import assert_energy_contract
-from toys.energies import wake
+from toys.energies import BagOfTokens, wake
 from toys.language_models import random_tokens
 
 PREFIX, CONTINUATIONS = random_tokens(2, 4), random_tokens(2, 3, 5, seed=1)
@@ -151,15 +151,7 @@ def test_parts_go_to_evaluation_mode_with_the_sum(byte_lm: CausalLM) -> None:
 
 
 def test_functions_texts_and_modules_can_be_parts(byte_lm: CausalLM) -> None:
-    class Bag(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weights = nn.Embedding(257, 1)
-
-        def forward(self, tokens: Tensor) -> Tensor:
-            return self.weights(tokens).sum((1, 2))
-
-    bag, texts = Bag(), TextEnergy(lambda batch: [len(text) for text in batch])
+    bag, texts = BagOfTokens(), TextEnergy(lambda batch: [len(text) for text in batch])
     energy = as_energy(SumEnergy.of([lambda tokens: tokens[:, -1].float(), bag, texts], [1.0, 1.0, 3.0]), byte_lm)
     assert energy.features is None
     whole = torch.cat([PREFIX[:, None].expand(-1, 3, -1), CONTINUATIONS], -1)  # (2, 3, L)

@@ -31,10 +31,7 @@ from lexergy.models.loading.tokenizer import train_tokenizer
 TEXT = "the state of the union"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +104,12 @@ def logits(model, tokens):
         return model(tokens).logits
 
 
-def test_gguf_is_converted_once_to_the_same_model(model, tokenizer, gguf_bytes, tmp_path, cache):
+def test_gguf_is_converted_once_to_the_same_model(model, tokenizer, gguf_bytes, tmp_path, own_cache):
     (tmp_path / "tiny.gguf").write_bytes(gguf_bytes)
-    (cache / ".tiny.999999999-00000000-00000000.partial").mkdir(parents=True)  # of a killed conversion
+    (own_cache / ".tiny.999999999-00000000-00000000.partial").mkdir(parents=True)  # of a killed conversion
     resolved = resolve_causal_lm(tmp_path / "tiny.gguf")
-    assert resolved.folder.parent == cache
-    assert {path.name for path in cache.iterdir()} <= {resolved.folder.name, f"{resolved.folder.name}.lock"}
+    assert resolved.folder.parent == own_cache
+    assert {path.name for path in own_cache.iterdir()} <= {resolved.folder.name, f"{resolved.folder.name}.lock"}
     assert "quantization_config" not in json.loads((resolved.folder / "config.json").read_text())
 
     converted = AutoModelForCausalLM.from_pretrained(resolved.folder)
@@ -143,11 +140,11 @@ def test_a_tokenizer_that_adds_bos_and_eos_no_longer_does(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 10, 300, 20_000, -100])
-def test_a_truncated_gguf_is_refused_and_nothing_is_kept(gguf_bytes, tmp_path, cache, kept):
+def test_a_truncated_gguf_is_refused_and_nothing_is_kept(gguf_bytes, tmp_path, own_cache, kept):
     (tmp_path / "tiny.gguf").write_bytes(gguf_bytes[:kept])
     with pytest.raises(LexergyError, match=r"GGUF file `.*tiny.gguf` cannot be read: .*fetch it again"):
         resolve_causal_lm(tmp_path / "tiny.gguf")
-    assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
+    assert [path for path in own_cache.iterdir() if path.suffix != ".lock"] == []
 
 
 @pytest.mark.parametrize("resolve", [resolve_causal_lm, resolve_encoder])
@@ -221,7 +218,7 @@ def test_a_package_that_is_not_installed_says_how_to_install_it():
         packaged_paths(replace(CAUSAL_LMS["gemma3-270m"], pattern="no-such-file"))
 
 
-def test_weights_in_parts_are_the_whole_file(gguf_bytes, tmp_path, cache, monkeypatch):
+def test_weights_in_parts_are_the_whole_file(gguf_bytes, tmp_path, own_cache, monkeypatch):
     (tmp_path / "tiny.gguf").write_bytes(gguf_bytes)
     for number, start in enumerate((0, 1000, 5000)):
         end = (1000, 5000, None)[number]
@@ -233,7 +230,7 @@ def test_weights_in_parts_are_the_whole_file(gguf_bytes, tmp_path, cache, monkey
     monkeypatch.setitem(CAUSAL_LMS, "tiny", Packaged(packages, "data/*.gguf.part*"))
     joined = resolve_causal_lm("tiny")
     assert joined.folder == resolve_causal_lm(tmp_path / "tiny.gguf").folder  # named by content
-    assert not list(cache.glob("*.gguf"))
+    assert not list(own_cache.glob("*.gguf"))
     assert AutoModelForCausalLM.from_pretrained(joined.folder).num_parameters() > 0
 
 

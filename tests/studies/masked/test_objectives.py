@@ -14,8 +14,8 @@ from lexergy.studies.masked.objectives import Dataset, gap
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.tasks.masked import objectives as masked_objectives
 from lexergy.tasks.masked.objectives import SequenceData, measure
+from toys.recipes import TRAINING
 
-TRAINING = {"learning_rate": 0.01, "max_steps": 3, "batch_size": 16, "evaluate_every": 3}
 PHONEMES = "".join(
     f"WORD{i}  {' '.join(['AH0', 'B', 'K'][(i // 3**place) % 3] for place in range(1 + i % 3))}\n" for i in range(60)
 )
@@ -24,7 +24,7 @@ PHONEMES = "".join(
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
     (tmp_path / "cmudict").write_text(PHONEMES)
-    field = {"hidden_size": 4, "training": TRAINING}
+    field = {"hidden_size": 4, "training": TRAINING | {"max_steps": 3, "batch_size": 16}}
     content = {"name": "tiny", "cmudict": str(tmp_path / "cmudict"), "synthetic": field, "phonemes": field}
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(content))

@@ -24,8 +24,7 @@ class WordScorer:
 
 
 @pytest.fixture(autouse=True)
-def toy_scorer(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path))
+def toy_scorer(own_cache, monkeypatch):
     monkeypatch.setattr(task, "load_scorer", lambda source: WordScorer())
 
 

@@ -50,8 +50,7 @@ class LetterScorer:
 
 
 @pytest.fixture(autouse=True)
-def small_shards(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEXERGY_CACHE", str(tmp_path))
+def small_shards(own_cache, monkeypatch):
     monkeypatch.setattr(scoring, "TEXTS_PER_SHARD", 3)
 
 

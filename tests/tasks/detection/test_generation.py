@@ -6,6 +6,7 @@ from lexergy.data.corpora import load_corpus
 from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.detection import generation
 from lexergy.tasks.detection.generation import GeneratedPairs, read_pairs
+from toys.kills import killed_once
 from toys.texts import PEOPLE, written
 
 
@@ -44,17 +45,10 @@ def test_pairs_share_their_first_tokens_and_their_length(corpus, word_lm, word_l
 def test_killed_texts_go_on(corpus, word_lm_folder, tmp_path, monkeypatch):
     pairs = GeneratedPairs((str(corpus),), str(word_lm_folder), 8, prompt_tokens=8, new_tokens=12)
     monkeypatch.setattr(generation, "PAIRS_PER_SHARD", 3)
-    write, made = GeneratedPairs._written, []
-
-    def killed(self, lm, windows, ids, seed):
-        made.append(ids)
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        return write(self, lm, windows, ids, seed)
-
+    killed = killed_once(GeneratedPairs._written, 2)
     monkeypatch.setattr(GeneratedPairs, "_written", killed)
     with pytest.raises(KeyboardInterrupt):
         written_pairs(pairs, tmp_path / "killed")
     resumed = written_pairs(pairs, tmp_path / "killed")
-    assert made == [range(3), range(3, 6), range(3, 6), range(6, 8)]
+    assert [ids for _, _, _, ids, _ in killed.calls] == [range(3), range(3, 6), range(3, 6), range(6, 8)]
     assert written_pairs(pairs, tmp_path / "whole") == resumed

@@ -21,6 +21,7 @@ from lexergy.tasks.detection.prepared import prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
 from lexergy.training import loop
+from toys.kills import killed_once, killed_when_done
 from toys.texts import PEOPLE, written
 
 
@@ -141,15 +142,8 @@ def test_a_change_redoes_what_depends_on_it(examples, word_lm_folder, tmp_path):
 def test_a_killed_reading_goes_on_to_the_same_detector(examples, word_lm_folder, tmp_path, monkeypatch):
     recipe = DetectorRecipe(lm=str(word_lm_folder), layers=(1,), block_tokens=64, validation=0.2, test=0.3)
     whole = train_detector(examples, recipe, tmp_path / "whole", progress=False)
-    read, kept = states.block_features, []
-
-    def killed(detector, text):
-        if len(kept) == 20:
-            raise KeyboardInterrupt
-        kept.append(text)
-        return read(detector, text)
-
-    monkeypatch.setattr(states, "block_features", killed)
+    read = states.block_features
+    monkeypatch.setattr(states, "block_features", killed_once(read, 21))
     with pytest.raises(KeyboardInterrupt):
         train_detector(examples, recipe, tmp_path / "killed", progress=False)
     with pytest.raises(LexergyError, match="no detector at"):
@@ -166,13 +160,7 @@ def test_a_killed_fine_tuning_goes_on_to_the_same_detector(trained, examples, tm
     report, training, _ = trained
     if training.encoder is None:
         pytest.skip("a head is fitted in no time")
-    save = loop.save_checkpoint
-
-    def saves_and_dies(*arguments):
-        save(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(loop, "save_checkpoint", saves_and_dies)
+    monkeypatch.setattr(loop, "save_checkpoint", killed_when_done(loop.save_checkpoint))
     with pytest.raises(KeyboardInterrupt):
         train_detector(examples, training, tmp_path, progress=False)
     monkeypatch.undo()

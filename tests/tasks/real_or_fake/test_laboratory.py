@@ -10,6 +10,7 @@ from lexergy.tasks.real_or_fake import texts as module
 from lexergy.tasks.real_or_fake.laboratory import open_laboratory
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 from lexergy.training.objectives.contrastive import pair_energies
+from toys.kills import killed_once
 from toys.laboratory import laboratory_recipe
 
 WANTED = TextSet("sotu", "transf-big")
@@ -76,20 +77,14 @@ def test_likelihood_as_energy_is_thresholded_on_validation(toy_laboratory):
 def test_killed_texts_go_on(tmp_path, monkeypatch):
     recipe = LaboratoryRecipe.model_validate(laboratory_recipe(tmp_path))
     monkeypatch.setattr(module, "TWINS_PER_SHARD", 20)
-    write, made = module.write_twins, []
-
-    def killed(writers, windows, ids, *rest):
-        made.append(ids)
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        return write(writers, windows, ids, *rest)
-
+    write = module.write_twins
+    killed = killed_once(write, 2)
     monkeypatch.setattr(module, "write_twins", killed)
     with pytest.raises(KeyboardInterrupt), open_laboratory(recipe, tmp_path / "a", progress=False) as laboratory:
         laboratory.texts.read(WANTED, "test")
     with open_laboratory(recipe, tmp_path / "a", progress=False) as laboratory:
         resumed = laboratory.texts.read(WANTED, "test")
-    assert made == [range(10), range(10, 20), range(10, 20), range(20, 24)]
+    assert [ids for _, _, ids, *_ in killed.calls] == [range(10), range(10, 20), range(10, 20), range(20, 24)]
     monkeypatch.setattr(module, "write_twins", write)
     monkeypatch.setattr(module, "TWINS_PER_SHARD", 1000)  # shards change speed, never results
     with open_laboratory(recipe, tmp_path / "b", progress=False) as laboratory:

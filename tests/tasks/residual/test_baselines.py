@@ -22,9 +22,9 @@ from lexergy.tasks.residual.baselines import load_baseline
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
 from lexergy.training import loop
-from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
+from toys.kills import killed_when_done
+from toys.recipes import ENERGIES, SHAPE, TRAINING, TRANSFORMER, residual_recipe
 
-SHAPE = {key: TRANSFORMER[key] for key in ("hidden_size", "num_layers", "num_heads")}
 TABLES = {"orders": [2], "buckets": 64, "width": 4}
 BASELINES = {
     "ralm": {"kind": "ralm", "training": TRAINING},
@@ -128,24 +128,13 @@ def test_baselines_leave_the_other_stages_as_they_are(with_baselines, finished_r
     assert times == {path: path.stat().st_mtime_ns for path in with_baselines.rglob("*") if path.name != ".lock"}
 
 
-class Killed(Exception):
-    pass
-
-
 def test_a_killed_training_goes_on_to_the_same_baseline(
     with_baselines, finished_run, tiny_corpus, tmp_path, monkeypatch
 ):
     folder = Path(shutil.copytree(finished_run, tmp_path / "killed"))
     recipe = small_recipe(tiny_corpus, baselines={"ralm-small": BASELINES["ralm-small"]})
-
-    save = loop.save_checkpoint
-
-    def saves_and_dies(*arguments):
-        save(*arguments)
-        raise Killed
-
-    monkeypatch.setattr(loop, "save_checkpoint", saves_and_dies)
-    with pytest.raises(Killed):
+    monkeypatch.setattr(loop, "save_checkpoint", killed_when_done(loop.save_checkpoint))
+    with pytest.raises(KeyboardInterrupt):
         run(recipe, folder, progress=False)
     monkeypatch.undo()
     run(recipe, folder, progress=False)

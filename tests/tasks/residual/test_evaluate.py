@@ -15,6 +15,7 @@ from lexergy.models.joint.model import ResidualEBM
 from lexergy.runs.records import weights_column
 from lexergy.runs.shards import ShardStore
 from lexergy.tasks.residual.evaluate import collect_weights, evaluate
+from toys.kills import killed_once
 
 PREFIX, LENGTH = 3, 4
 
@@ -68,23 +69,11 @@ def test_an_energy_of_zero_changes_nothing(lm, windows):
     assert estimate.ess == pytest.approx(20)
 
 
-class Killed(Exception):
-    pass
-
-
 def test_a_killed_evaluation_goes_on_to_the_same_weights(lm, windows, tmp_path):
-    calls = []
-
-    def dies_at_third(tokens):
-        calls.append(len(tokens))
-        if len(calls) == 3:
-            raise Killed
-        return parity(tokens)
-
     whole = collect_weights(lm, {"e": parity}, windows, 200, 4, progress=False)
-    with pytest.raises(Killed):
+    with pytest.raises(KeyboardInterrupt):
         collect_weights(
-            lm, {"e": dies_at_third}, windows, 200, 4, store=ShardStore(tmp_path, {"key": 1}), progress=False
+            lm, {"e": killed_once(parity, 3)}, windows, 200, 4, store=ShardStore(tmp_path, {"key": 1}), progress=False
         )
     store = ShardStore(tmp_path, {"key": 1})
     kept = store.missing(7)

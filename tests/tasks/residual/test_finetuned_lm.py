@@ -21,6 +21,7 @@ from lexergy.tasks.residual.base_models import token_streams
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.language import LanguageModelling
+from toys.kills import killed_once
 from toys.recipes import TRAINING, residual_recipe
 
 FINETUNE = {"lora": {"rank": 2, "alpha": 4}, "max_length": 16, "training": TRAINING}
@@ -92,24 +93,12 @@ def test_energies_start_from_the_adapted_lm_wherever_the_run_is(adapted, tmp_pat
 def test_a_killed_training_goes_on_to_the_same_weights(
     adapted, finished_run, tiny_corpus, tmp_path, monkeypatch, steps
 ):
-    whole, calls = LanguageModelling.loss, []
-
-    def dies(self, *arguments):
-        calls.append(1)
-        if len(calls) > steps:
-            raise KeyboardInterrupt
-        return whole(self, *arguments)
-
     recipe = finetune_recipe(tiny_corpus, finished_run / "lm")
-    monkeypatch.setattr(LanguageModelling, "loss", dies)
+    monkeypatch.setattr(LanguageModelling, "loss", killed_once(LanguageModelling.loss, steps + 1))
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "run", progress=False)
     monkeypatch.undo()
-
-    def enough(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("lexergy.tasks.residual.run.build_negatives", enough)
+    monkeypatch.setattr("lexergy.tasks.residual.run.build_negatives", killed_once(print, 1))
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "run", progress=False)
     for name in ("model.safetensors", "history.json"):

@@ -27,6 +27,7 @@ from lexergy.tasks.residual.evaluate import evaluate
 from lexergy.tasks.residual.negatives import contrastive_data
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.contrastive import pair_energies
+from toys.kills import killed_when_done
 from toys.recipes import TRAINING, TRANSFORMER, residual_recipe
 
 LAYERS = {"low": [0], "all": [0, 1, 2], "high": [2], "statistics": []}
@@ -188,12 +189,7 @@ def test_a_run_with_a_sum_is_measured_shown_and_moved(summed, tmp_path):
 def test_a_killed_fit_begins_again_to_the_same_sum(summed, tiny_corpus, tmp_path, monkeypatch):
     folder = Path(shutil.copytree(summed, tmp_path / "run"))
     shutil.rmtree(folder / "total")
-
-    def killed(*arguments):
-        fit_sum(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("lexergy.tasks.residual.run.fit_sum", killed)
+    monkeypatch.setattr("lexergy.tasks.residual.run.fit_sum", killed_when_done(fit_sum))
     with pytest.raises(KeyboardInterrupt):
         run(states_recipe(tiny_corpus), folder, progress=False)
     monkeypatch.undo()

@@ -1,4 +1,5 @@
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,20 +42,13 @@ def test_more_than_ten_shards_keep_their_order(tmp_path):
     assert filled(tmp_path, 12).table(12)["shard"].to_pylist() == [i for i in range(12) for _ in range(3)]
 
 
-def test_dataset_has_the_rows_of_the_table(tmp_path):
-    store = filled(tmp_path, 2)
-    dataset = store.dataset(2)
-    assert dataset.column_names == ["shard", "value"]
-    assert dataset["value"][:] == store.table(2)["value"].to_pylist()
-    assert dataset[3] == {"shard": 1, "value": 1000}
-
-
-def test_other_provenance_is_refused_until_the_folder_is_cleared(tmp_path):
-    filled(tmp_path, 2)
-    with pytest.raises(LexergyError, match=r'other settings .*"seed":0.*"seed":1.*clear the folder'):
-        ShardStore(tmp_path, {"lm": "abc", "seed": 1})
-    ShardStore.clear(tmp_path)
-    assert ShardStore(tmp_path, {"lm": "abc", "seed": 1}).missing(2) == [0, 1]
+def test_other_provenance_is_refused_until_the_folder_is_removed(tmp_path):
+    folder = tmp_path / "shards"
+    filled(folder, 2)
+    with pytest.raises(LexergyError, match=r'other settings .*"seed":0.*"seed":1.*remove the folder'):
+        ShardStore(folder, {"lm": "abc", "seed": 1})
+    shutil.rmtree(folder)
+    assert ShardStore(folder, {"lm": "abc", "seed": 1}).missing(2) == [0, 1]
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 2, 100, -1])

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -11,9 +11,6 @@ import pyarrow.parquet
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
-
-if TYPE_CHECKING:
-    from datasets import Dataset
 
 PROVENANCE_KEY = b"lexergy.provenance"
 
@@ -27,8 +24,7 @@ class ShardStore:
         store.fill(num_shards(len(texts), per_shard=128), compute, "scores")
         table = store.table(num_shards(len(texts), per_shard=128))
 
-    `provenance` is all that the content depends on; shards of another provenance are refused at opening,
-    and `ShardStore.clear(folder)` removes them.
+    `provenance` is all that the content depends on; shards of another provenance are refused at opening.
     """
 
     def __init__(self, folder: str | Path, provenance: dict[str, Any]):
@@ -37,18 +33,12 @@ class ShardStore:
         self._provenance = canonical_json(provenance).encode("utf-8")
         remove_partials(self.folder)
         for file in _shard_files(self.folder):
-            found = _provenance_of(file)
-            if found is not None and found != self._provenance:
+            stored = _provenance_of(file)
+            if stored is not None and stored != self._provenance:
                 raise LexergyError(
-                    f"The shard `{file}` was made with other settings ({found.decode()}) than those "
-                    f"asked for ({self._provenance.decode()}); clear the folder or use another one."
+                    f"The shard `{file}` was made with other settings ({stored.decode()}) than those "
+                    f"asked for ({self._provenance.decode()}); remove the folder or use another one."
                 )
-
-    @staticmethod
-    def clear(folder: str | Path) -> None:
-        """Remove all shards of `folder`, whatever their provenance."""
-        for file in _shard_files(Path(folder)):
-            file.unlink()
 
     def missing(self, num_shards: int) -> list[int]:
         """The shards of 0 .. num_shards - 1 still to be written; a truncated one counts as missing."""
@@ -95,13 +85,6 @@ class ShardStore:
             )
         tables = [pyarrow.parquet.read_table(self._path(index)) for index in range(num_shards)]
         return pyarrow.concat_tables(tables)
-
-    def dataset(self, num_shards: int) -> "Dataset":
-        """The same rows as `table`, as a `datasets.Dataset`."""
-        # Imported here: a second of start-up that writing shards does not need.
-        from datasets import Dataset
-
-        return Dataset(self.table(num_shards))
 
     def _path(self, index: int) -> Path:
         return self.folder / f"shard-{index:06d}.parquet"

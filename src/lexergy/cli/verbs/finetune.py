@@ -189,30 +189,30 @@ def _predictions(
 
     if finetuned.task == "span":
         questions = load_questions(source)
-        answers = finetuned.answer([(each.question, each.context) for each in questions])
+        answers = finetuned.answer([(example.question, example.context) for example in questions])
         return ("place", "question", "answer"), [
             {
-                "place": each.place,
-                "question": each.question,
+                "place": example.place,
+                "question": example.question,
                 "answer": answer.text,
                 "start": answer.start,
                 "log_prob": answer.log_prob,
             }
-            for each, answer in zip(questions, answers, strict=True)
+            for example, answer in zip(questions, answers, strict=True)
         ]
     texts = load_labelled(source, Fields(text, pair, None))
-    pairs = [(each.text, each.pair) for each in texts]
+    pairs = [(example.text, example.pair) for example in texts]
     if finetuned.task == "regression":
         numbers = zip(texts, finetuned.estimate(pairs), strict=True)
-        return ("place", "estimate"), [{"place": each.place, "estimate": number} for each, number in numbers]
+        return ("place", "estimate"), [{"place": example.place, "estimate": number} for example, number in numbers]
     return ("place", "label", "probability"), [
         {
-            "place": each.place,
-            "label": found.label,
-            "probability": found.probabilities[found.label],
-            "probabilities": found.probabilities,
+            "place": example.place,
+            "label": classified.label,
+            "probability": classified.probabilities[classified.label],
+            "probabilities": classified.probabilities,
         }
-        for each, found in zip(texts, finetuned.classify(pairs), strict=True)
+        for example, classified in zip(texts, finetuned.classify(pairs), strict=True)
     ]
 
 
@@ -222,8 +222,8 @@ def _cell(value: object) -> str:
 
 def _show(report: "FinetuneReport") -> None:
     rows = [
-        (MEANINGS[name], f"{each.median:.3f}", f"{each.least:.3f}", f"{each.greatest:.3f}")
-        for name, each in report.metrics.items()
+        (MEANINGS[name], f"{summary.median:.3f}", f"{summary.least:.3f}", f"{summary.greatest:.3f}")
+        for name, summary in report.metrics.items()
     ]
     title = f"On {report.examples[report.judged_on]} {report.judged_on} examples, over {len(report.seeds)} seeds"
     print_table(title, ("", "median", "least", "greatest"), rows)

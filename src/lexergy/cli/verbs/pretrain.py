@@ -58,16 +58,16 @@ def pretrain(
 def _print(result: "PretrainResult") -> None:
     facts = {name: stage.facts for name, stage in result.models.items()}
     rows = [
-        ("parameters", *(f"{each['parameters'] / 1e6:.2f} M" for each in facts.values())),
-        ("steps", *(str(each["steps"]) for each in facts.values())),
-        ("tokens read", *(f"{each['tokens_seen'] / 1e6:.2f} M" for each in facts.values())),
+        ("parameters", *(f"{model['parameters'] / 1e6:.2f} M" for model in facts.values())),
+        ("steps", *(str(model["steps"]) for model in facts.values())),
+        ("tokens read", *(f"{model['tokens_seen'] / 1e6:.2f} M" for model in facts.values())),
     ]
     for key, label in WATCHED.items():
-        values = [_number(each["validation"].get(key)) for each in facts.values()]
+        values = [_number(model["validation"].get(key)) for model in facts.values()]
         if any(values):
             rows.append((label, *values))
     print_table("Pre-trained models, on held-out text", ("", *facts), rows)
-    shown = next((name for name, each in facts.items() if each["kind"] == "electric"), next(iter(facts)))
+    shown = next((name for name, model in facts.items() if model["kind"] == "electric"), next(iter(facts)))
     folder = result.folder / shown
     print_lines("Next:", f"  lexergy score {folder} FILE", f"  lexergy explain {folder} --text 'some words'")
 

@@ -86,26 +86,26 @@ def rescore(
         lists["dev"] = _as_tensors(dev, measure, "dev", progress)
         if models and all(utterance.reference is None for utterance in dev):
             raise LexergyError("no utterance of the dev list has a reference; expected them, to choose the weight by.")
-    warnings = [warning for name, each in lists.items() for warning in _missing_references(name, each)]
+    warnings = [warning for name, nbest in lists.items() for warning in _missing_references(name, nbest)]
     systems = _without_model(lists, measure)
     first_pass = chosen_statistics(lists["test"].statistics, lists["test"].first_pass.argmax(1))
-    models_found = [_rescored(name, lists, measure, weight, relative, progress) for name in models]
-    for found in models_found:
-        first_model = None if found is models_found[0] else models_found[0].chosen
+    rescored = [_rescored(name, lists, measure, weight, relative, progress) for name in models]
+    for own in rescored:
+        first_model = None if own is rescored[0] else rescored[0].chosen
         system = replace(
-            found.system,
-            against_first_pass=_compared(found.chosen, first_pass, measure, seed),
-            against_first_model=_compared(found.chosen, first_model, measure, seed),
+            own.system,
+            against_first_pass=_compared(own.chosen, first_pass, measure, seed),
+            against_first_model=_compared(own.chosen, first_model, measure, seed),
         )
         systems.append(system)
-        warnings += found.warnings
+        warnings += own.warnings
     return RescoreResult(
         measure.name,
         len(test),
         sum(len(utterance.hypotheses) for utterance in test),
         tuple(systems),
         tuple(dict.fromkeys(warnings)),
-        _reranked(test, models_found[0].combined) if models_found else (),
+        _reranked(test, rescored[0].combined) if rescored else (),
     )
 
 
@@ -122,12 +122,12 @@ def _rescored(
     name: str, lists: dict[str, _List], metric: Metric, weight: float | None, relative: bool, progress: bool
 ) -> _Rescored:
     scorer = load_scorer(name)
-    scores = {part: _scored(scorer, name, part, each, relative, progress) for part, each in lists.items()}
+    scores = {part: _scored(scorer, name, part, nbest, relative, progress) for part, nbest in lists.items()}
     chosen_weight = weight if weight is not None else _weight(lists["dev"], scores["dev"], metric)
     combined = {
-        part: combined_scores(each.first_pass, scores[part].log_scores, chosen_weight) for part, each in lists.items()
+        part: combined_scores(nbest.first_pass, scores[part].log_scores, chosen_weight) for part, nbest in lists.items()
     }
-    values = {part: _metric_of(each, combined[part], metric) for part, each in lists.items()}
+    values = {part: _metric_of(nbest, combined[part], metric) for part, nbest in lists.items()}
     system = System(
         name,
         chosen_weight,
@@ -135,11 +135,11 @@ def _rescored(
         test=values["test"],
         kind=f"{scorer.kind}, relative" if relative else scorer.kind,
         passes=scorer.passes,
-        seconds=sum(each.seconds for each in scores.values()),
+        seconds=sum(scored.seconds for scored in scores.values()),
         hypotheses_per_second=_rate(lists, scores),
     )
     chosen = chosen_statistics(lists["test"].statistics, combined["test"].argmax(1))
-    warnings = [warning for each in scores.values() for warning in each.warnings]
+    warnings = [warning for scored in scores.values() for warning in scored.warnings]
     return _Rescored(system, combined["test"], chosen, warnings)
 
 
@@ -151,16 +151,16 @@ def _as_tensors(utterances: Sequence[Utterance], metric: Metric, name: str, prog
     with progress_bar(f"{metric.name} of {name} hypotheses", len(utterances), progress) as bar:
         for row, utterance in enumerate(utterances):
             count = len(utterance.hypotheses)
-            first_pass[row, :count] = torch.tensor([each.score for each in utterance.hypotheses])
+            first_pass[row, :count] = torch.tensor([hypothesis.score for hypothesis in utterance.hypotheses])
             if utterance.reference is not None:
-                texts = [each.text for each in utterance.hypotheses]
+                texts = [hypothesis.text for hypothesis in utterance.hypotheses]
                 statistics[row, :count] = metric.statistics(texts, utterance.reference)
             bar.advance(1)
     return _List(utterances, first_pass, statistics)
 
 
-def _missing_references(name: str, each: _List) -> list[str]:
-    missing = [utterance.id for utterance in each.utterances if utterance.reference is None]
+def _missing_references(name: str, nbest: _List) -> list[str]:
+    missing = [utterance.id for utterance in nbest.utterances if utterance.reference is None]
     if not missing:
         return []
     return [f"{_named(missing)} of the {name} list: no reference; re-ranked, but not counted in the metric"]
@@ -168,36 +168,38 @@ def _missing_references(name: str, each: _List) -> list[str]:
 
 def _without_model(lists: dict[str, _List], metric: Metric) -> list[System]:
     """The first pass and, for errors, the oracle, which always finds the hypothesis with the fewest."""
-    choices = {"1-best": {name: each.first_pass for name, each in lists.items()}}
+    choices = {"1-best": {name: nbest.first_pass for name, nbest in lists.items()}}
     if not metric.higher_is_better:
         choices["oracle"] = {
-            name: torch.where(each.first_pass.isneginf(), -torch.inf, -each.statistics[..., 0])
-            for name, each in lists.items()
+            name: torch.where(nbest.first_pass.isneginf(), -torch.inf, -nbest.statistics[..., 0])
+            for name, nbest in lists.items()
         }
     values = {
         system: {name: _metric_of(lists[name], ranking, metric) for name, ranking in rankings.items()}
         for system, rankings in choices.items()
     }
-    return [System(system, dev=found.get("dev"), test=found["test"]) for system, found in values.items()]
+    return [System(system, dev=parts.get("dev"), test=parts["test"]) for system, parts in values.items()]
 
 
-def _scored(scorer: TextScorer, source: str, part: str, each: _List, relative: bool, progress: bool) -> _Scores:
-    places = [(row, rank) for row, utterance in enumerate(each.utterances) for rank in range(len(utterance.hypotheses))]
-    texts = [each.utterances[row].hypotheses[rank].text for row, rank in places]
+def _scored(scorer: TextScorer, source: str, part: str, nbest: _List, relative: bool, progress: bool) -> _Scores:
+    places = [
+        (row, rank) for row, utterance in enumerate(nbest.utterances) for rank in range(len(utterance.hypotheses))
+    ]
+    texts = [nbest.utterances[row].hypotheses[rank].text for row, rank in places]
     scores = score_texts(scorer, source, texts, relative=relative, progress=progress)
-    log_scores = torch.zeros_like(each.first_pass)
+    log_scores = torch.zeros_like(nbest.first_pass)
     rows, ranks = torch.tensor(places).unbind(1)
     log_scores[rows, ranks] = torch.from_numpy(scores.log_scores)
-    is_empty = torch.ones_like(each.first_pass, dtype=torch.bool)
+    is_empty = torch.ones_like(nbest.first_pass, dtype=torch.bool)
     is_empty[rows, ranks] = torch.from_numpy(scores.num_tokens == 0)
     # An empty text has no score: it takes the worst of its utterance's, so that silence is never preferred by length.
     worst = log_scores.masked_fill(is_empty, torch.inf).amin(1, keepdim=True)
     log_scores = torch.where(is_empty, worst.masked_fill(worst.isinf(), 0.0), log_scores)
-    return _Scores(log_scores, scores.seconds, _odd_texts(part, each, places, scores))
+    return _Scores(log_scores, scores.seconds, _odd_texts(part, nbest, places, scores))
 
 
-def _odd_texts(part: str, each: _List, places: list[tuple[int, int]], scores: TextScores) -> list[str]:
-    names = [f"{each.utterances[row].id} (hypothesis {rank + 1})" for row, rank in places]
+def _odd_texts(part: str, nbest: _List, places: list[tuple[int, int]], scores: TextScores) -> list[str]:
+    names = [f"{nbest.utterances[row].id} (hypothesis {rank + 1})" for row, rank in places]
     warnings = []
     empty = [name for name, count in zip(names, scores.num_tokens, strict=True) if count == 0]
     if empty:
@@ -223,22 +225,22 @@ def _weight(dev: _List, scores: _Scores, metric: Metric) -> float:
     )
 
 
-def _metric_of(each: _List, ranking: Tensor, metric: Metric) -> float | None:  # (U, N)
+def _metric_of(nbest: _List, ranking: Tensor, metric: Metric) -> float | None:  # (U, N)
     """The metric of what ranks highest; none where there is no reference."""
-    value = float(metric.value(chosen_statistics(each.statistics, ranking.argmax(1)).sum(0)))
+    value = float(metric.value(chosen_statistics(nbest.statistics, ranking.argmax(1)).sum(0)))
     return value if value == value else None
 
 
-def _compared(chosen: Tensor, other: Tensor | None, metric: Metric, seed: int) -> Comparison | None:
+def _compared(chosen: Tensor, baseline: Tensor | None, metric: Metric, seed: int) -> Comparison | None:
     """None without another system, and without references."""
-    if other is None or not chosen.any():
+    if baseline is None or not chosen.any():
         return None
-    return matched_pairs(chosen, other, metric.value, seed)
+    return matched_pairs(chosen, baseline, metric.value, seed)
 
 
 def _rate(lists: dict[str, _List], scores: dict[str, _Scores]) -> float | None:
-    seconds = sum(each.seconds for each in scores.values())
-    hypotheses = sum(int((~each.first_pass.isneginf()).sum()) for each in lists.values())
+    seconds = sum(scored.seconds for scored in scores.values())
+    hypotheses = sum(int((~nbest.first_pass.isneginf()).sum()) for nbest in lists.values())
     return hypotheses / seconds if seconds > 0 else None
 
 

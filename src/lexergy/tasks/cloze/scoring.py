@@ -111,7 +111,7 @@ def _score(scorer: TextScorer, texts: Sequence[str]) -> pa.Table:
 def _relative(scorer: TextScorer, texts: Sequence[str], table: pa.Table) -> pa.Table:
     """The scores less those of the tokens without their context."""
     rows = zip(table["log_scores"].to_pylist(), scorer.log_frequencies(texts), strict=True)
-    scores = [[score - own for score, own in zip(found, owns, strict=True)] for found, owns in rows]
+    scores = [[score - own for score, own in zip(scored, owns, strict=True)] for scored, owns in rows]
     columns = {
         "log_scores": pa.array(scores, pa.list_(pa.float64())),
         "log_score": pa.array(map(sum, scores), pa.float64()),

@@ -66,7 +66,7 @@ def fit_encoder(
 
 
 def _text_energies(detector: Detector, texts: Sequence[TokenisedText]) -> Tensor:  # N -> (N,)
-    return torch.tensor([found.energy for found in detector.judge(texts)], dtype=torch.double)
+    return torch.tensor([detection.energy for detection in detector.judge(texts)], dtype=torch.double)
 
 
 def _pairs(detector: Detector, texts: PreparedTexts, reader: EncoderReader) -> ContrastiveData:

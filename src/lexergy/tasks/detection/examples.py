@@ -98,10 +98,10 @@ def matched_lengths(lengths: Sequence[int], is_machine: Sequence[bool]) -> list[
     """
     values, machine = np.asarray(lengths), np.asarray(is_machine, dtype=bool)
     limits = values.copy()
-    for own, other in ((machine, ~machine), (~machine, machine)):
+    for own, opposite in ((machine, ~machine), (~machine, machine)):
         places = np.flatnonzero(own)[np.argsort(values[own], kind="stable")]  # shortest first
         quantiles = (np.arange(len(places)) + 0.5) / len(places)
-        allowed = np.quantile(values[other], quantiles, method="inverted_cdf")
+        allowed = np.quantile(values[opposite], quantiles, method="inverted_cdf")
         limits[places] = np.minimum(values[places], allowed)
     return limits.tolist()
 

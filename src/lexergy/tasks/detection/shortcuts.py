@@ -59,8 +59,8 @@ class ShortcutAudit:
     @property
     def alarming(self) -> dict[str, float]:
         """The shortcuts that tell the classes apart on their own, the most telling first."""
-        found = {name: value for name, value in self.by_shortcut.items() if value >= ALARM}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        telling = {name: value for name, value in self.by_shortcut.items() if value >= ALARM}
+        return dict(sorted(telling.items(), key=lambda item: -item[1]))
 
 
 def audit_shortcuts(texts: Sequence[str], is_machine: Sequence[bool], groups: Sequence[str]) -> ShortcutAudit:

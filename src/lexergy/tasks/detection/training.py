@@ -167,11 +167,11 @@ def _counts(examples: Sequence[Example]) -> dict[str, int]:
 def _log_z(energies: Tensor, texts: PreparedTexts, seed: int) -> dict[str, LogZ]:
     """log E_machine[exp(-E)] and log E_people[exp(E)] of each corpus (Theorem 1, Deng et al. 2020)."""
     signed = torch.where(texts.is_machine, -energies, energies)
-    found = {}
+    by_corpus = {}
     for source in dict.fromkeys(zip(texts.sources, texts.is_machine.tolist(), strict=True)):
         own = torch.tensor([key == source for key in zip(texts.sources, texts.is_machine.tolist(), strict=True)])
         name = f"{source[0]} ({'machines' if source[1] else 'people'})"
-        found[name] = LogZ(
+        by_corpus[name] = LogZ(
             float(lower_bound(signed[own])), bootstrap_std_error(signed[own], seed, statistic=lower_bound)
         )
-    return found
+    return by_corpus

@@ -23,12 +23,12 @@ def label_metrics(predicted: Sequence[str], true: Sequence[str]) -> dict[str, fl
 
 def number_metrics(predicted: Sequence[float], true: Sequence[float]) -> dict[str, float]:
     """Spearman's and Pearson's correlation, 0 where one side does not vary, and the root mean squared error."""
-    found, wanted = np.asarray(predicted), np.asarray(true)
-    varies = len(found) > 1 and np.ptp(found) > 0 and np.ptp(wanted) > 0
+    given, wanted = np.asarray(predicted), np.asarray(true)
+    varies = len(given) > 1 and np.ptp(given) > 0 and np.ptp(wanted) > 0
     return {
-        "spearman": float(spearmanr(found, wanted).statistic) if varies else 0.0,
-        "pearson": float(pearsonr(found, wanted).statistic) if varies else 0.0,
-        "rmse": float(np.sqrt(np.mean((found - wanted) ** 2))),
+        "spearman": float(spearmanr(given, wanted).statistic) if varies else 0.0,
+        "pearson": float(pearsonr(given, wanted).statistic) if varies else 0.0,
+        "rmse": float(np.sqrt(np.mean((given - wanted) ** 2))),
     }
 
 
@@ -38,17 +38,17 @@ def answer_metrics(predicted: Sequence[str], true: Sequence[Sequence[str]]) -> d
     A question without answers is right when nothing is answered.
     """
     pairs = [(answer, list(answers) or [""]) for answer, answers in zip(predicted, true, strict=True)]
-    exact = [max(float(_plain(answer) == _plain(one)) for one in answers) for answer, answers in pairs]
-    overlap = [max(_word_f1(answer, one) for one in answers) for answer, answers in pairs]
+    exact = [max(float(_plain(answer) == _plain(true)) for true in answers) for answer, answers in pairs]
+    overlap = [max(_word_f1(answer, true) for true in answers) for answer, answers in pairs]
     return {"exact_match": float(np.mean(exact)), "f1": float(np.mean(overlap))}
 
 
 def _word_f1(predicted: str, true: str) -> float:
-    found, wanted = _plain(predicted).split(), _plain(true).split()
-    if not found or not wanted:
-        return float(found == wanted)
-    common = sum((Counter(found) & Counter(wanted)).values())
-    return 2 * common / (len(found) + len(wanted))
+    given, wanted = _plain(predicted).split(), _plain(true).split()
+    if not given or not wanted:
+        return float(given == wanted)
+    common = sum((Counter(given) & Counter(wanted)).values())
+    return 2 * common / (len(given) + len(wanted))
 
 
 def _plain(answer: str) -> str:

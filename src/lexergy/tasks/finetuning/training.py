@@ -117,7 +117,9 @@ def judge(finetuned: Finetuned, examples: Any) -> dict[str, float]:
     texts = [(example.text, example.pair) for example in examples]
     if finetuned.task == "regression":
         return number_metrics(finetuned.estimate(texts), [example.number for example in examples])
-    return label_metrics([found.label for found in finetuned.classify(texts)], [example.label for example in examples])
+    return label_metrics(
+        [classified.label for classified in finetuned.classify(texts)], [example.label for example in examples]
+    )
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def _report(data: FinetuneData, settings: FinetuningRecipe, folder: Path, stages
     seeds = [stage.facts["metrics"][judged_on] for stage in stages]
     main = MAIN_METRIC[settings.task]
     best = max(stages, key=lambda stage: stage.facts["metrics"]["validation"][main])
-    values = {name: [each[name] for each in seeds] for name in seeds[0]}
+    values = {name: [metrics[name] for metrics in seeds] for name in seeds[0]}
     parts = {"train": data.train, "validation": data.validation, "test": data.test}
     return FinetuneReport(
         folder=str(folder),
@@ -232,7 +234,7 @@ def _report(data: FinetuneData, settings: FinetuningRecipe, folder: Path, stages
         task=settings.task,
         examples={name: len(part) for name, part in parts.items() if part is not None},
         judged_on=judged_on,
-        metrics={name: Summary(statistics.median(each), min(each), max(each)) for name, each in values.items()},
+        metrics={name: Summary(statistics.median(own), min(own), max(own)) for name, own in values.items()},
         seeds=seeds,
         best=best.name,
         seconds=sum(stage.seconds for stage in stages),

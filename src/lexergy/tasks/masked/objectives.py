@@ -139,10 +139,10 @@ def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[st
         log_z[length] = log_partition(model, length, progress=progress)
     energies = _energies(model, data)
     share = lengths_of(data.train).bincount(minlength=len(log_z)).double() / len(data.train)
-    found = lengths.unique()
+    present = lengths.unique()
     facts = {
         "nll": float((energies + log_z[lengths] - share[lengths].log()).mean()),
-        "nll_one_z": float((energies + log_z[found].logsumexp(0)).mean()),
+        "nll_one_z": float((energies + log_z[present].logsumexp(0)).mean()),
         "pll": float(sequence_losses(pseudo_likelihood, model, data.test).mean()),
         "mlm": float(sequence_losses(masked_conditionals, model, data.test).mean()),
     }
@@ -173,7 +173,7 @@ def _read_weights(model: MaskedLSTM, stage: Stage) -> MaskedLSTM:
 
 
 def _energies(model: MaskedLSTM, data: SequenceData) -> Tensor:  # -> (K,)
-    return sequence_losses(lambda one, rows: one.energy(rows), model, data.test)
+    return sequence_losses(lambda lstm, rows: lstm.energy(rows), model, data.test)
 
 
 def _objective(name: ObjectiveName, data: SequenceData, teacher: MaskedLSTM | None) -> SequenceObjective:

@@ -79,7 +79,5 @@ def _table(lm: ConditionalMaskedLM, pairs: Sequence[Pair], sweeps: Sequence[Swee
 def bleu_statistics(texts: np.ndarray, references: Sequence[str]) -> np.ndarray:  # (S, ...) -> (S, ..., 10)
     """What is to be summed over sentences."""
     statistics = metric_named("bleu").statistics
-    found = [
-        statistics(some.reshape(-1).tolist(), reference) for some, reference in zip(texts, references, strict=True)
-    ]
-    return torch.stack(found).view(*texts.shape, -1).numpy()
+    summed = [statistics(own.reshape(-1).tolist(), reference) for own, reference in zip(texts, references, strict=True)]
+    return torch.stack(summed).view(*texts.shape, -1).numpy()

@@ -115,20 +115,20 @@ def blocks(documents: Tensor, length: int) -> Tensor:  # (N, T) -> (N, blocks, l
 
 def block_energy_stage(laboratory: Laboratory, name: str, train_sets: Sequence[DocumentSet]) -> Stage:
     """An energy trained on the blocks of documents: all blocks of a document are its author's."""
-    stages = {split: [documents_stage(laboratory, one, split) for one in train_sets] for split in LEARNING_SPLITS}
+    stages = {split: [documents_stage(laboratory, wanted, split) for wanted in train_sets] for split in LEARNING_SPLITS}
     length = laboratory.recipe.windows.length
 
     def data(split: Split) -> ContrastiveData:
         sets = [read_documents(stage) for stage in stages[split]]
         people, machine = (
-            torch.cat([blocks(getattr(one, author), length).flatten(0, 1) for one in sets])
+            torch.cat([blocks(getattr(documents, author), length).flatten(0, 1) for documents in sets])
             for author in ("people", "machine")
         )
         return ContrastiveData(people[:, :0], people, machine[:, None])
 
-    on = "documents--" + "+".join(one.name for one in train_sets)
+    on = "documents--" + "+".join(wanted.name for wanted in train_sets)
     return laboratory.energies.trained_stage(
-        name, on, train_sets[0].corpus, [one for split in stages.values() for one in split], data
+        name, on, train_sets[0].corpus, [stage for split in stages.values() for stage in split], data
     )
 
 

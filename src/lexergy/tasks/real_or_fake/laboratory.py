@@ -74,8 +74,8 @@ class Laboratory:
         Its sign and its point of indifference are those that are best on the validation texts.
         """
         generator = self.generators.stage(wanted.generator, wanted.trained_on or wanted.corpus, "prefix", "train")
-        found = {split: self._log_probs(generator, wanted, split) for split in ("validation", "test")}
-        return found["test"].shifted(*best_stump(found["validation"]))
+        scores = {split: self._log_probs(generator, wanted, split) for split in ("validation", "test")}
+        return scores["test"].shifted(*best_stump(scores["validation"]))
 
     def _log_probs(self, generator: Stage, wanted: TextSet, split: Split) -> Scores:
         texts = self.texts.read(wanted, split)

@@ -23,9 +23,9 @@ def replaced(windows: Tensor, position: int, tokens: Sequence[int]) -> Tensor:  
 
 def swapped(windows: Tensor, position: int) -> Tensor:  # (N, L) -> (N, L)
     """The token at a position and its neighbour to the right (at the last, to the left) change places."""
-    other = position + 1 if position + 1 < windows.shape[1] else position - 1
+    neighbour = position + 1 if position + 1 < windows.shape[1] else position - 1
     changed = windows.clone()
-    changed[:, [position, other]] = windows[:, [other, position]]
+    changed[:, [position, neighbour]] = windows[:, [neighbour, position]]
     return changed
 
 
@@ -62,8 +62,8 @@ def attack(
     yield Attacked(windows, window_energies(energy, windows))
     for _ in range(replacements):
         best = [
-            _best_replacement(energy, some, where, sign, forbidden_tokens)
-            for some, where in zip(*(part.split(_rows(energy, windows)) for part in (windows, allowed)), strict=True)
+            _best_replacement(energy, rows, where, sign, forbidden_tokens)
+            for rows, where in zip(*(part.split(_rows(energy, windows)) for part in (windows, allowed)), strict=True)
         ]
         positions, tokens = (torch.cat(parts) for parts in zip(*best, strict=True))
         rows = torch.arange(len(windows))

@@ -54,8 +54,8 @@ def best_stump(scores: Scores) -> tuple[float, float]:
     middles = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
     people, machine = np.sort(scores.energies[:, 0]), np.sort(scores.energies[:, 1:].ravel())
     spared = np.searchsorted(people, middles, side="right") / len(people)
-    found = 1 - np.searchsorted(machine, middles, side="right") / len(machine)
-    accuracy = (spared + found) / 2  # of "machine above the threshold"
+    caught = 1 - np.searchsorted(machine, middles, side="right") / len(machine)
+    accuracy = (spared + caught) / 2  # of "machine above the threshold"
     above, below = int(accuracy.argmax()), int(accuracy.argmin())
     if accuracy[above] >= 1 - accuracy[below]:
         return float(middles[above]), 1.0

@@ -56,9 +56,9 @@ class TextSets:
         def build(stage: OpenStage) -> Facts:
             """A window's twins depend on its number alone."""
             people = Windows.load(windows.folder / f"{split}.parquet")
-            found = self.recipe.found_generators.get(wanted.generator)
-            if found is not None and found.windows is not None and found.windows < len(people):
-                people = people.sample(found.windows, stage.seed)
+            foreign = self.recipe.found_generators.get(wanted.generator)
+            if foreign is not None and foreign.windows is not None and foreign.windows < len(people):
+                people = people.sample(foreign.windows, stage.seed)
             write, decoding = self._writing(wanted, generators)
             per_shard = max(1, TWINS_PER_SHARD // decoding.per_prefix)
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from lexergy.core.enumeration import all_sequences
 from lexergy.models.causal.lm import CausalLM
 from lexergy.testing import (
     EnumerableLM,
@@ -8,7 +9,6 @@ from lexergy.testing import (
     assert_energy_contract,
     assert_sampler_contract,
     chi_square_p_value,
-    enumerate_continuations,
     exact_log_prob,
     joint_log_prob,
     log_partition,
@@ -23,8 +23,8 @@ def lm() -> EnumerableLM:
 
 
 def test_enumeration_is_lexicographic():
-    assert enumerate_continuations(3, 2).tolist() == [[a, b] for a in range(3) for b in range(3)]
-    assert enumerate_continuations(3, 1).tolist() == [[0], [1], [2]]
+    assert all_sequences(3, 2).tolist() == [[a, b] for a in range(3) for b in range(3)]
+    assert all_sequences(3, 1).tolist() == [[0], [1], [2]]
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "llama"])
@@ -39,7 +39,7 @@ def test_toy_is_a_skewed_law_and_reproducible(architecture):
 
 
 def test_exact_law_agrees_with_the_model_scored_elsewhere(lm):
-    whole = torch.cat([PREFIX.expand(343, -1), enumerate_continuations(7, 3)], dim=1)
+    whole = torch.cat([PREFIX.expand(343, -1), all_sequences(7, 3)], dim=1)
     torch.testing.assert_close(exact_log_prob(lm, PREFIX, 3), lm.log_prob(whole, prefix_length=1), atol=1e-5, rtol=0)
 
 
@@ -64,7 +64,7 @@ def test_forbidden_tokens_have_no_mass():
 
 def test_joint_law(lm):
     energy = TableEnergy(length=3)
-    log_prob, continuations = exact_log_prob(lm, PREFIX, 2), enumerate_continuations(7, 2)
+    log_prob, continuations = exact_log_prob(lm, PREFIX, 2), all_sequences(7, 2)
     weights = [
         float(log_prob[i].exp() * (-energy(torch.cat([PREFIX, row])[None])[0]).exp())
         for i, row in enumerate(continuations)

@@ -27,10 +27,8 @@ from transformers import (
 )
 
 from lexergy.core.enumeration import all_sequences
-from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.models.masked.lm import MaskedLM
 from lexergy.recipes.residual import ResidualRecipe
 
@@ -90,33 +88,7 @@ class EnumerableMaskedLM(MaskedLM):
             initializer_range=0.4,
         )
         with initialised_from(seed):
-            super().__init__(BertForMaskedLM(config), _word_tokenizer((*self.special, *words)))
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-
-
-class EnumerableTranslator(ConditionalMaskedLM):
-    """A random tiny conditional masked LM over a few words, with the special tokens of `EnumerableMaskedLM`."""
-
-    def __init__(
-        self, words: tuple[str, ...] = ("the", "state", "of", "union"), *, max_tokens: int = 8, seed: int = 0
-    ) -> None:
-        tokenizer = _word_tokenizer((*EnumerableMaskedLM.special, *words))
-        tokenizer.eos_token = tokenizer.sep_token
-        config = ConditionalTransformerConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=16,
-            num_layers=1,
-            num_heads=2,
-            feed_forward_size=32,
-            max_tokens=max_tokens,
-            dropout=0.0,
-            initializer_range=0.4,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        super().__init__(ConditionalTransformer.from_config(config, seed), tokenizer)
+            super().__init__(BertForMaskedLM(config), word_tokenizer((*self.special, *words)))
 
     def save_pretrained(self, folder: str | Path) -> None:
         self.model.save_pretrained(folder)
@@ -138,9 +110,6 @@ class TableEnergy:
         return self.table[(tokens.cpu() * place).sum(dim=1)].to(tokens.device)
 
 
-enumerate_continuations = all_sequences
-
-
 def exact_log_prob(
     lm: CausalLM,
     prefix: Tensor,  # (P,)
@@ -151,7 +120,7 @@ def exact_log_prob(
     temperature: float = 1.0,
 ) -> Tensor:  # (V ** C,)
     """log P_LM of all continuations, from the model's own logits; -inf outside the truncated law."""
-    continuations = enumerate_continuations(lm.vocab_size, length)
+    continuations = all_sequences(lm.vocab_size, length)
     whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1).to(lm.device)
     log_prob = torch.zeros(len(whole), dtype=torch.double)
     with torch.no_grad():
@@ -210,9 +179,9 @@ def assert_energy_contract(
         assert together.isfinite().all(), "score is not finite"
         for row in range(expected[0]):
             for place in range(expected[1]):
-                one = slice(row, row + 1), slice(place, place + 1)
-                alone = energy.score(prefix[one[0]], continuations[one], None if features is None else features[one])
-                gap = float((together[one] - alone).abs())
+                own = slice(row, row + 1), slice(place, place + 1)
+                alone = energy.score(prefix[own[0]], continuations[own], None if features is None else features[own])
+                gap = float((together[own] - alone).abs())
                 assert gap <= tolerance, f"sample {place} of prefix {row} scored alone differs by {gap}"
 
 
@@ -243,13 +212,13 @@ def assert_sampler_contract(
         counts = indices.bincount(minlength=len(exact))
         p_value = chi_square_p_value(counts, exact.exp())
         assert p_value > failure_rate, f"the samples do not follow the law (chi-square p = {p_value:.2g})"
-    some = min(num_samples, 25)
-    chunks = list(lm.sample_chunks(prefix, num_samples=some, chunk_size=7, rows_per_batch=5, **options))
+    few = min(num_samples, 25)
+    chunks = list(lm.sample_chunks(prefix, num_samples=few, chunk_size=7, rows_per_batch=5, **options))
     tokens = torch.cat([chunk.tokens for chunk in chunks], dim=1)
-    assert torch.equal(tokens, samples.tokens[:, :some]), "chunks changed the samples"
+    assert torch.equal(tokens, samples.tokens[:, :few]), "chunks changed the samples"
     for i in range(len(prefix)):
-        alone = lm.sample(prefix[i : i + 1], num_samples=some, prefix_ids=[i], **options)
-        assert torch.equal(alone.tokens[0], samples.tokens[i, :some]), "a prefix drawn alone has other samples"
+        alone = lm.sample(prefix[i : i + 1], num_samples=few, prefix_ids=[i], **options)
+        assert torch.equal(alone.tokens[0], samples.tokens[i, :few]), "a prefix drawn alone has other samples"
 
 
 def write_tiny_corpus(folder: str | Path, *, documents: int = 12, sentences: int = 20) -> Path:
@@ -308,7 +277,7 @@ def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: i
         BertModel(config).save_pretrained(folder)
 
 
-def _word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:
+def word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:
     """A token per word, between [CLS] and [SEP]."""
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -353,7 +322,7 @@ def _tiny_model(
 def _log_score(
     lm: CausalLM, energy: Callable[[Tensor], Tensor], prefix: Tensor, length: int, truncation: dict[str, Any]
 ) -> Tensor:  # (V ** C,)
-    continuations = enumerate_continuations(lm.vocab_size, length)
+    continuations = all_sequences(lm.vocab_size, length)
     whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1)
     energies = torch.cat([energy(rows) for rows in whole.split(_ROWS)]).double().cpu()
     return exact_log_prob(lm, prefix, length, **truncation) - energies

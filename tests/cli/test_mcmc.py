@@ -6,7 +6,8 @@ import pytest
 from transformers import BertModel, GPT2Config, GPT2LMHeadModel
 
 from lexergy.cli.main import run_command
-from lexergy.testing import EnumerableMaskedLM, EnumerableTranslator
+from lexergy.testing import EnumerableMaskedLM
+from toys.translators import EnumerableTranslator
 
 QUICK = ["--sweeps", "6", "--burn-in", "1", "--chains", "3"]
 

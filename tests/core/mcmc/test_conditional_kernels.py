@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from lexergy.core.mcmc.metropolis import metropolis_step
-from lexergy.testing import EnumerableTranslator
 from toys.chains import STATES, same_block, stationarity_gap, transition_matrix
+from toys.translators import EnumerableTranslator
 
 FIRST_WORD = 5
 ROUNDING = 1e-6  # logits are float32

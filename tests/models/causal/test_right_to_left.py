@@ -3,10 +3,11 @@
 import pytest
 import torch
 
+from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.right_to_left import RightToLeftLM
-from lexergy.testing import EnumerableLM, enumerate_continuations
+from lexergy.testing import EnumerableLM
 
 VOCAB = 5
 
@@ -42,7 +43,7 @@ def test_the_token_next_to_the_suffix_is_the_first_one_written(model, backwards)
 
 
 def test_all_prefixes_of_a_suffix_have_probability_one(backwards):
-    prefixes, suffix = enumerate_continuations(VOCAB, 3), torch.tensor([2, 4])
+    prefixes, suffix = all_sequences(VOCAB, 3), torch.tensor([2, 4])
     allowed = prefixes[(prefixes != 0).all(1)]
     texts = torch.cat((allowed, suffix.expand(len(allowed), -1)), 1)
     total = backwards.log_prob(texts, suffix_length=2).exp().sum()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from lexergy.core.enumeration import all_sequences
 from lexergy.core.estimation.importance import effective_sample_size
 from lexergy.core.estimation.perplexity import perplexity_from_weights
 from lexergy.errors import LexergyError
@@ -19,7 +20,6 @@ from lexergy.testing import (
     EnumerableLM,
     TableEnergy,
     chi_square_p_value,
-    enumerate_continuations,
     exact_log_prob,
     joint_log_prob,
     log_partition,
@@ -308,7 +308,7 @@ def test_next_token_within_a_continuation(horizon):
     """The energy sees the given tokens as part of the continuation, not of the prefix."""
     joint = ResidualEBM(EnumerableLM(), LengthEnergy())
     context = torch.tensor([1, 4, 2])
-    ends = enumerate_continuations(7, horizon)  # (7 ** H, H)
+    ends = all_sequences(7, horizon)  # (7 ** H, H)
     log_law = exact_log_prob(joint.lm, context, horizon) - 3 * ends[:, -1] / (2 + horizon)
     law = log_law.softmax(0).reshape(7, -1).sum(1)
     options = {"num_samples": 5_000, "horizon": horizon, "rows_per_batch": MANY_ROWS}
@@ -496,7 +496,7 @@ def test_dropout_is_off():
             return self.layers(tokens).squeeze(-1)
 
     joint = ResidualEBM(EnumerableLM(), Module().train())
-    continuations = enumerate_continuations(7, 2)[None]
+    continuations = all_sequences(7, 2)[None]
     assert torch.equal(joint.score(PREFIXES[:1], continuations), joint.score(PREFIXES[:1], continuations))
 
 

@@ -5,7 +5,8 @@ from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.masked import lm as masked_lm
 from lexergy.models.masked.conditional import ConditionalMaskedLM
-from lexergy.testing import EnumerableMaskedLM, EnumerableTranslator
+from lexergy.testing import EnumerableMaskedLM
+from toys.translators import EnumerableTranslator
 
 SEPARATOR, FIRST_WORD = 3, 5
 # Sources and targets of different lengths.

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from lexergy.testing import EnumerableTranslator
 from lexergy.training.objectives import translation as translation_objective
 from lexergy.training.objectives.translation import ConditionalMasking, TokenPairs
+from toys.translators import EnumerableTranslator
 
 MASK, PAD = 4, 0
 PAIRS = TokenPairs(

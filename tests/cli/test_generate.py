@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from lexergy.cli.main import run_command
-from lexergy.cli.models import open_joint
+from lexergy.runs.records import load_run
+from lexergy.tasks.residual.context import RunContext
 from toys.commands import json_of, mistake_of
 
 UNRELIABLE = "ignore::lexergy.models.joint.sampling.UnreliableWeightsWarning"
@@ -37,7 +38,8 @@ def test_generate_truncates_to_ten_tokens_unless_told(tiny_run, capsys):
         arguments = ["generate", tiny_run, "--prompt", "our union", "--candidates", 4, "--max-new-tokens", 12]
         return json_of([*arguments, *more], capsys)["base"]
 
-    joint = open_joint(tiny_run, None)[1]
+    result = load_run(tiny_run)
+    joint = RunContext(result.recipe, tiny_run).joint(next(iter(result.energies)))
     untruncated = joint.generate("our union", num_candidates=4, max_new_tokens=12).base.text
     assert base() == base("--top-k", 10)
     assert base("--top-p", 1) == untruncated

@@ -4,11 +4,14 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from lexergy.errors import LexergyError
+
+if TYPE_CHECKING:
+    from lexergy.runs.records import RunResult
 
 Number: TypeAlias = int | float | None
 Check: TypeAlias = Callable[[typer.CallbackParam, Number], Number]
@@ -58,6 +61,18 @@ def read_prompt(prompt: str) -> str:
     return text
 
 
+def choose_energy(result: "RunResult", name: str | None) -> str:
+    """The energy asked for, or the recipe's first."""
+    names = list(result.energies)
+    if name is not None and name not in names:
+        raise LexergyError(
+            f"`--energy` is {name}; expected one of {', '.join(names)}, the energies of {result.folder}."
+        )
+    return name or names[0]
+
+
+WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
+
 RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A recipe: a YAML file, or the name of one that comes with Lexergy.")
 ]
@@ -75,6 +90,22 @@ Seed = Annotated[
         callback=at_least(0, "any whole number from 0 will do"),
     ),
 ]
+Temperature = Annotated[
+    float,
+    typer.Option(
+        "--temperature",
+        help="Below 1 sharpens the LM's distributions, above 1 flattens them.",
+        callback=positive("1 leaves the LM as it is"),
+    ),
+]
+TopP = Annotated[
+    float | None,
+    typer.Option(
+        "--top-p",
+        help="Draw from the likeliest tokens that hold this probability; 1 is the whole vocabulary.",
+        callback=share(WHOLE_VOCABULARY),
+    ),
+]
 Relative = Annotated[
     bool,
     typer.Option("--relative", help="Less each token's log-frequency: what its context says, be it common or rare."),
@@ -83,4 +114,5 @@ Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 RecipeOut = Annotated[
     Path | None, typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>")
 ]
+Html = Annotated[Path | None, typer.Option("--html", help="Write the coloured texts to this HTML page too.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]

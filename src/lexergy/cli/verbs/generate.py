@@ -4,17 +4,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lexergy.cli.models import open_joint
 from lexergy.cli.options import (
+    WHOLE_VOCABULARY,
     EnergyName,
     Json,
     Prompt,
     RunFolder,
     Seed,
+    Temperature,
+    TopP,
     at_least,
-    positive,
+    choose_energy,
     read_prompt,
-    share,
 )
 from lexergy.cli.render import print_json, print_lines, print_passage, print_table, visible
 from lexergy.errors import LexergyError
@@ -25,74 +26,80 @@ if TYPE_CHECKING:
     from lexergy.models.joint.sampling import Generation
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
-WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
+
+NumCandidates = Annotated[
+    int,
+    typer.Option(
+        "--candidates",
+        help="Continuations drawn from the LM to choose from.",
+        callback=at_least(2, "the joint model chooses among them; 256 is a good start"),
+    ),
+]
+MaxNewTokens = Annotated[
+    int,
+    typer.Option(
+        "--max-new-tokens",
+        help="Length of a continuation, or of a chunk.",
+        callback=at_least(1, "40 is a good start"),
+    ),
+]
+NumChunks = Annotated[
+    int,
+    typer.Option(
+        "--chunks",
+        help="Write a long text: so many chunks, each chosen by its energy and kept.",
+        callback=at_least(1, "1 writes a single continuation"),
+    ),
+]
+TopK = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k",
+        help="Draw from the k likeliest tokens.",
+        show_default=f"{DEFAULT_TOP_K}, or none with --top-p",
+        callback=at_least(1, WHOLE_VOCABULARY),
+    ),
+]
+TargetEss = Annotated[
+    float | None,
+    typer.Option(
+        "--target-ess",
+        help="Draw further candidates until their effective sample size is this.",
+        callback=at_least(1, "leave it out for a fixed number of candidates"),
+    ),
+]
+MaxCandidates = Annotated[
+    int | None,
+    typer.Option(
+        "--max-candidates",
+        help="With --target-ess: never draw more than this.",
+        callback=at_least(2, "leave it out for the default budget"),
+    ),
+]
+NumShown = Annotated[
+    int,
+    typer.Option(
+        "--show",
+        help="Show the best and the worst candidates too, so many of each.",
+        callback=at_least(0, "5 shows five of each"),
+    ),
+]
 
 
 def generate(
     run: RunFolder,
     prompt: Prompt,
     energy: EnergyName = None,
-    candidates: Annotated[
-        int,
-        typer.Option(
-            help="Continuations drawn from the LM to choose from.",
-            callback=at_least(2, "the joint model chooses among them; 256 is a good start"),
-        ),
-    ] = 256,
-    max_new_tokens: Annotated[
-        int, typer.Option(help="Length of a continuation, or of a chunk.", callback=at_least(1, "40 is a good start"))
-    ] = 40,
-    chunks: Annotated[
-        int,
-        typer.Option(
-            help="Write a long text: so many chunks, each chosen by its energy and kept.",
-            callback=at_least(1, "1 writes a single continuation"),
-        ),
-    ] = 1,
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            help="Draw from the k likeliest tokens.",
-            show_default=f"{DEFAULT_TOP_K}, or none with --top-p",
-            callback=at_least(1, WHOLE_VOCABULARY),
-        ),
-    ] = None,
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            help="Draw from the likeliest tokens that hold this probability; 1 is the whole vocabulary.",
-            callback=share(WHOLE_VOCABULARY),
-        ),
-    ] = None,
-    temperature: Annotated[
-        float,
-        typer.Option(
-            help="Below 1 sharpens the LM, above 1 flattens it.",
-            callback=positive("1 leaves the LM as it is"),
-        ),
-    ] = 1.0,
-    target_ess: Annotated[
-        float | None,
-        typer.Option(
-            help="Draw further candidates until this many count effectively.",
-            callback=at_least(1, "leave it out for a fixed number of candidates"),
-        ),
-    ] = None,
-    max_candidates: Annotated[
-        int | None,
-        typer.Option(
-            help="With --target-ess: never draw more than this.",
-            callback=at_least(2, "leave it out for the default budget"),
-        ),
-    ] = None,
+    candidates: NumCandidates = 256,
+    max_new_tokens: MaxNewTokens = 40,
+    chunks: NumChunks = 1,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    temperature: Temperature = 1.0,
+    target_ess: TargetEss = None,
+    max_candidates: MaxCandidates = None,
     seed: Seed = 0,
-    show: Annotated[
-        int,
-        typer.Option(
-            help="Show the best and the worst candidates too, so many of each.",
-            callback=at_least(0, "5 shows five of each"),
-        ),
-    ] = 0,
+    show: NumShown = 0,
     as_json: Json = False,
 ) -> None:
     """Continue a prompt: frozen LM beside joint model.
@@ -109,6 +116,35 @@ def generate(
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
+    _check(chunks, show, target_ess, max_candidates)
+    if top_k is None and top_p is None:
+        top_k = DEFAULT_TOP_K
+    settings: dict[str, Any] = {
+        "num_candidates": candidates,
+        "top_k": top_k,
+        "top_p": None if top_p == 1 else top_p,
+        "temperature": temperature,
+        "seed": seed,
+    }
+    from lexergy.runs.records import load_run
+
+    result = load_run(run)
+    chosen = choose_energy(result, energy)
+    from lexergy.tasks.residual.context import RunContext  # seconds to import: after what may be mistaken
+
+    joint = RunContext(result.recipe, result.folder).joint(chosen)
+    if chunks > 1:
+        prefix = result.recipe.windows.prefix  # as the energy was trained
+        long = joint.generate_long(
+            text, num_chunks=chunks, chunk_tokens=max_new_tokens, context_tokens=prefix, **settings
+        )
+        _print_long(text, chosen, long, as_json)
+        return
+    settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
+    _print(text, chosen, joint.generate(text, **settings), show, as_json)
+
+
+def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int | None) -> None:
     if max_candidates is not None and target_ess is None:
         raise LexergyError(
             f"`--max-candidates` is {max_candidates} without `--target-ess`; expected both, "
@@ -119,34 +155,6 @@ def generate(
             f"`--chunks` is {chunks} beside `--show` or `--target-ess`; expected one or the other, since they look "
             "at the candidates of a single continuation; leave them out."
         )
-    settings: dict[str, Any] = {
-        "num_candidates": candidates,
-        "top_k": DEFAULT_TOP_K if top_k is None and top_p is None else top_k,
-        "top_p": None if top_p == 1 else top_p,
-        "temperature": temperature,
-        "seed": seed,
-    }
-    from lexergy.runs.records import load_run
-
-    chosen, joint = open_joint(run, energy)
-    if chunks > 1:
-        context = load_run(run).recipe.windows.prefix  # as the energy was trained
-        long = joint.generate_long(
-            text, num_chunks=chunks, chunk_tokens=max_new_tokens, context_tokens=context, **settings
-        )
-        _print_long(text, chosen, long, as_json)
-        return
-    generation = joint.generate(
-        text,
-        max_new_tokens=max_new_tokens,
-        target_ess=target_ess,
-        max_candidates=max_candidates,
-        **settings,
-    )
-    if as_json:
-        print_json(_record(text, chosen, generation, show))
-    else:
-        _print(text, chosen, generation, show)
 
 
 def _best_and_worst(generation: "Generation", count: int) -> tuple[list["Candidate"], list["Candidate"]]:
@@ -169,7 +177,10 @@ def _record(prompt: str, energy: str, generation: "Generation", show: int) -> di
     }
 
 
-def _print(prompt: str, energy: str, generation: "Generation", show: int) -> None:
+def _print(prompt: str, energy: str, generation: "Generation", show: int, as_json: bool) -> None:
+    if as_json:
+        print_json(_record(prompt, energy, generation, show))
+        return
     from lexergy.report.numbers import fixed
 
     print_passage("Prompt", prompt)

@@ -4,34 +4,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.models import open_joint
-from lexergy.cli.options import EnergyName, Json, Prompt, RunFolder, Seed, at_least, read_prompt
+from lexergy.cli.options import EnergyName, Json, Prompt, RunFolder, Seed, at_least, choose_energy, read_prompt
 from lexergy.cli.render import print_json, print_lines, print_passage, print_table, to_plain
 
 if TYPE_CHECKING:
     from lexergy.models.joint.steps import NextTokens
 
 
+NumCandidates = Annotated[
+    int,
+    typer.Option(
+        "--candidates",
+        help="How many of the LM's likeliest tokens to weigh.",
+        callback=at_least(2, "32 is a good start, the paper uses 128"),
+    ),
+]
+NumSamples = Annotated[
+    int, typer.Option("--samples", help="Samples per token.", callback=at_least(1, "32 is a good start"))
+]
+Horizon = Annotated[
+    int, typer.Option("--horizon", help="Length of a sample, in tokens.", callback=at_least(1, "16 is a good start"))
+]
+NumShown = Annotated[int, typer.Option("--top", help="How many tokens to show.", callback=at_least(1, "try 10"))]
+
+
 def next_token(
     run: RunFolder,
     prompt: Prompt,
     energy: EnergyName = None,
-    candidates: Annotated[
-        int,
-        typer.Option(
-            help="How many of the LM's likeliest tokens to weigh.",
-            callback=at_least(2, "32 is a good start, the paper uses 128"),
-        ),
-    ] = 32,
-    samples: Annotated[
-        int,
-        typer.Option(help="Completions drawn per token.", callback=at_least(1, "32 is a good start")),
-    ] = 32,
-    horizon: Annotated[
-        int,
-        typer.Option(help="How far a completion goes on, in tokens.", callback=at_least(1, "16 is a good start")),
-    ] = 16,
-    top: Annotated[int, typer.Option(help="How many tokens to show.", callback=at_least(1, "try 10"))] = 10,
+    candidates: NumCandidates = 32,
+    samples: NumSamples = 32,
+    horizon: Horizon = 16,
+    top: NumShown = 10,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -47,7 +51,13 @@ def next_token(
       lexergy next-token runs/quickstart --prompt "We must" --candidates 128 --samples 256 --json
     """
     text = read_prompt(prompt)
-    chosen, joint = open_joint(run, energy)
+    from lexergy.runs.records import load_run
+
+    opened = load_run(run)
+    chosen = choose_energy(opened, energy)
+    from lexergy.tasks.residual.context import RunContext  # seconds to import: after what may be mistaken
+
+    joint = RunContext(opened.recipe, opened.folder).joint(chosen)
     result = joint.next_token(
         text, candidates=candidates, num_samples=samples, horizon=horizon, top=top, seed=seed, progress=True
     )

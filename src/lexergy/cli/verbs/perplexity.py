@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.models import choose_energy, open_run
-from lexergy.cli.options import EnergyName, Json, RunFolder, at_least
+from lexergy.cli.options import EnergyName, Json, RunFolder, at_least, choose_energy
 from lexergy.cli.render import print_json, print_paragraphs, print_table
 from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
 from lexergy.errors import LexergyError
@@ -15,33 +14,41 @@ if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
 
 
+NumSamples = Annotated[
+    int | None,
+    typer.Option(
+        "--samples",
+        help="Estimate again with so many samples per window.",
+        show_default="read the stored result",
+        callback=at_least(2, "leave it out to read the stored result"),
+    ),
+]
+NumWindows = Annotated[
+    int | None,
+    typer.Option(
+        "--windows",
+        help="With --samples: how many test windows.",
+        show_default="as in the run",
+        callback=at_least(1, "leave it out for as many as in the run"),
+    ),
+]
+SeedOfSamples = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        help="With --samples: the same seed gives the same result.",
+        show_default="0",
+        callback=at_least(0, "any whole number from 0 will do"),
+    ),
+]
+
+
 def perplexity(
     run: RunFolder,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="Estimate again with so many samples per window.",
-            show_default="read the stored result",
-            callback=at_least(2, "leave it out to read the stored result"),
-        ),
-    ] = None,
-    windows: Annotated[
-        int | None,
-        typer.Option(
-            help="With --samples: how many test windows.",
-            show_default="as in the run",
-            callback=at_least(1, "leave it out for as many as in the run"),
-        ),
-    ] = None,
+    samples: NumSamples = None,
+    windows: NumWindows = None,
     energy: EnergyName = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="With --samples: another seed, other samples.",
-            show_default="0",
-            callback=at_least(0, "any whole number from 0 will do"),
-        ),
-    ] = None,
+    seed: SeedOfSamples = None,
     as_json: Json = False,
 ) -> None:
     """Perplexity: frozen LM beside joint model.
@@ -68,7 +75,10 @@ def perplexity(
     if samples is None:
         estimates = {name: result.energies[name].perplexity for name in names}
     else:
-        estimates = _estimate(result, names, samples, _num_windows(result, windows), seed or 0)
+        num_windows = _num_windows(result, windows)
+        from lexergy.tasks.residual.evaluate import evaluate_again
+
+        estimates = evaluate_again(result, names, num_windows, samples, seed or 0)
     if as_json:
         print_json({"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}})
     else:
@@ -83,17 +93,6 @@ def _num_windows(result: "RunResult", asked: int | None) -> int:
             f"`--windows` is {asked}; the run {result.folder} has {available} test windows; ask for no more."
         )
     return asked or next(iter(result.energies.values())).perplexity.num_windows
-
-
-def _estimate(
-    result: "RunResult", names: list[str], samples: int, num_windows: int, seed: int
-) -> "dict[str, PerplexityEstimate]":
-    from lexergy.tasks.residual.evaluate import evaluate
-
-    opened = open_run(result)
-    energies = {name: opened.energy(name) for name in names}
-    windows = opened.windows["test"].select(list(range(num_windows)))
-    return evaluate(opened.lm, energies, windows, samples, seed)
 
 
 def _print(estimates: "dict[str, PerplexityEstimate]") -> None:

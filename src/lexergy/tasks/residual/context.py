@@ -15,6 +15,7 @@ from lexergy.data.windows import Windows
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
+from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import stage_seed
@@ -69,6 +70,10 @@ class RunContext:
 
     def energy(self, name: str) -> EnergyModel:
         return EnergyModel.from_pretrained(self.folder / name)
+
+    def joint(self, energy: str) -> ResidualEBM:
+        """The language model and one energy as one: log p~(x) = log p_LM(x) - E(x)."""
+        return ResidualEBM(self.lm, self.energy(energy))
 
     def encode(self, documents: Sequence[Document]) -> list[Tensor]:
         """Token ids (T,) of each document, without special tokens; all at once, on all cores."""

@@ -1,6 +1,6 @@
 """The perplexity of joint models, several energies at once on the same samples, streamed and resumable."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,8 +15,9 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import Energy
 from lexergy.models.joint.weights import ROWS_PER_BATCH, energy_on, log_weights, score_all
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.records import BASE_COLUMN, human_column, weights_column
+from lexergy.runs.records import BASE_COLUMN, RunResult, human_column, weights_column
 from lexergy.runs.shards import ShardStore, num_shards, shard_rows
+from lexergy.tasks.residual.context import RunContext
 
 
 def evaluate(
@@ -49,6 +50,16 @@ def evaluate(
         )
         for name in energies
     }
+
+
+def evaluate_again(
+    result: RunResult, names: Sequence[str], num_windows: int, num_samples: int, seed: int
+) -> dict[str, PerplexityEstimate]:
+    """The perplexity of some of a finished run's joint models on its first test windows, from new samples."""
+    context = RunContext(result.recipe, result.folder)
+    energies = {name: context.energy(name) for name in names}
+    windows = context.windows["test"].select(list(range(num_windows)))
+    return evaluate(context.lm, energies, windows, num_samples, seed)
 
 
 def collect_weights(

@@ -87,7 +87,7 @@ def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
         for name in context.recipe.energies
     ]
     missing = [item for item in wanted if not item[0].exists()]
-    joints = {name: ResidualEBM(context.lm, context.energy(name)) for name in {item[2] for item in missing}}
+    joints = {name: context.joint(name) for name in {item[2] for item in missing}}
     with progress_bar("samples", len(wanted), stage.progress, completed=len(wanted) - len(missing)) as bar:
         for path, prompt, name in missing:
             write_generation(path, _generate(joints[name], recipe, prompt, name, stage.seed))

@@ -28,7 +28,7 @@ def refresh_negatives(
     context: RunContext, recipe: RefreshedEnergyRecipe, parts: list[ContrastiveData], stage: OpenStage
 ) -> list[ContrastiveData]:
     """The same pairs with one new negative each: drawn from the joint model of the energy `of`, or from the LM."""
-    joint = ResidualEBM(context.lm, context.energy(recipe.of))
+    joint = context.joint(recipe.of)
     prefixes = torch.cat([part.prefixes for part in parts])  # (N, P)
     length = parts[0].continuations.shape[1]
     store = ShardStore(stage.folder / NEGATIVES_FOLDER, {"recipe": recipe.model_dump(mode="json"), "seed": stage.seed})

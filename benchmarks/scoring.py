@@ -25,7 +25,11 @@ from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.loading.sources import resolve_encoder
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.models.scoring.scorers import Scorer, causal_scorer, electric_scorer, masked_scorer
+from lexergy.models.masked.lm import MaskedLM
+from lexergy.models.scoring.causal import causal_scorer
+from lexergy.models.scoring.electric import electric_scorer
+from lexergy.models.scoring.masked import masked_scorer
+from lexergy.models.scoring.scorer import Scorer
 
 TEXT = "the state of our union is strong and we will build a better future for all people in this nation"
 WORDS = TEXT.split()
@@ -53,7 +57,7 @@ def cloze_scorers() -> tuple[dict[str, Score], Any, Any]:
     ).eval()
     scorers = {
         "Electric PLL": total(electric_scorer(electric, tokenizer)),
-        "masked-LM PLL": total(masked_scorer(masked, tokenizer)),
+        "masked-LM PLL": total(masked_scorer(MaskedLM(masked, tokenizer))),
     }
     return scorers, masked, tokenizer
 

@@ -34,7 +34,7 @@ _HOMES = {
     "as_energy": "lexergy.models.energies",
     "load_recipe": "lexergy.recipes.loader",
     "load_run": "lexergy.runs.records",
-    "load_scorer": "lexergy.models.scoring.scorers",
+    "load_scorer": "lexergy.models.scoring.kinds",
     "pretrain": "lexergy.tasks.cloze.pretraining",
     "run": "lexergy.tasks.residual.run",
 }
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from lexergy.models.finetuned.model import Finetuned
     from lexergy.models.joint.model import ResidualEBM
     from lexergy.models.masked.lm import MaskedLM
-    from lexergy.models.scoring.scorers import load_scorer
+    from lexergy.models.scoring.kinds import load_scorer
     from lexergy.recipes.cloze import PretrainingRecipe
     from lexergy.recipes.loader import load_recipe
     from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe

@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 from lexergy.cli.main import run_command
-from lexergy.models.scoring.scorers import load_scorer
+from lexergy.models.scoring.kinds import load_scorer
 from toys.commands import output_of
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -14,8 +14,8 @@ from transformers import (
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.prefix_tree import prefix_trees, reads_trees, tree_logits
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.models.scoring import scorers
-from lexergy.models.scoring.scorers import causal_scorer
+from lexergy.models.scoring import scorer as scoring
+from lexergy.models.scoring.causal import causal_scorer
 
 CPU = torch.device("cpu")
 VOCAB = 270
@@ -90,7 +90,7 @@ def test_a_scorer_gives_the_same_with_trees_and_without(kind, tmp_path, monkeypa
     scorer = causal_scorer(CausalLM(small_model(kind), tokenizer=tokenizer))
     scores = []
     for enough in (0.0, float("inf")):
-        monkeypatch.setattr(scorers, "SHARED_ENOUGH", enough)
+        monkeypatch.setattr(scoring, "SHARED_ENOUGH", enough)
         scores.append(scorer.score(TEXTS))
     for with_trees, without in zip(*scores, strict=True):
         assert with_trees.log_scores == pytest.approx(without.log_scores, abs=1e-5)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from lexergy.errors import LexergyError
-from lexergy.models.scoring.scorers import load_scorer
+from lexergy.models.scoring.kinds import load_scorer
 
 pytest.importorskip("pocketsphinx")
 

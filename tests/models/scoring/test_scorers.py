@@ -14,8 +14,14 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.models.scoring import scorers
-from lexergy.models.scoring.scorers import Scorer, load_scorer
+from lexergy.models.masked import lm as masked_lm
+from lexergy.models.masked.lm import MaskedLM
+from lexergy.models.scoring.causal import causal_scorer
+from lexergy.models.scoring.electric import electric_scorer
+from lexergy.models.scoring.kinds import load_scorer
+from lexergy.models.scoring.masked import masked_scorer
+from lexergy.models.scoring.scorer import Scorer
+from lexergy.testing import EnumerableMaskedLM
 
 TEXTS = ["It was a dark, dark night.", "a night", "", "It was a dark, dark night.", "the dark was a night of it all"]
 MAX_LENGTH = 24
@@ -87,10 +93,12 @@ def by_hand(kind, folder, tokenizer, text):
             return law[torch.arange(len(inside)), inside].tolist()
         model = AutoModelForMaskedLM.from_pretrained(folder / kind)
         found = []
-        for position in range(1, rows.shape[1] - 1):
-            masked = rows.clone()
+        for position, token in enumerate(inside):  # the tokenizer puts nothing around a text
+            masked = inside.clone()[None]
             masked[0, position] = tokenizer.mask_token_id
-            found.append(float(model(masked).logits[0, position].log_softmax(-1)[rows[0, position]]))
+            logits = model(masked).logits[0, position]
+            logits[tokenizer.all_special_ids] = -torch.inf
+            found.append(float(logits.log_softmax(-1)[token]))
         return found
 
 
@@ -123,9 +131,25 @@ def test_batching_changes_nothing(models, kind, monkeypatch):
     together = scorer.score(TEXTS)
     monkeypatch.setattr(scorer, "_tokens_at_once", 1)
     monkeypatch.setattr(log_probs, "LOGITS_BYTES", 1)
-    monkeypatch.setattr(scorers, "LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(masked_lm, "LOGITS_AT_ONCE", 1)
     for one, other in zip(scorer.score(TEXTS), together, strict=True):
         assert one.log_scores == pytest.approx(other.log_scores, abs=1e-5)
+
+
+@pytest.mark.parametrize("edges", ["[CLS] and [SEP]", "nothing"])
+def test_the_score_of_a_masked_lm_is_its_local_energy(models, edges):
+    lm = EnumerableMaskedLM() if edges == "[CLS] and [SEP]" else MaskedLM.from_pretrained(models / "masked-lm")
+    assert lm.edges == (([2], [3]) if edges == "[CLS] and [SEP]" else ([], []))
+    for text in ("the state is strong", "the state", "union", "a<mask>union"):
+        (score,) = masked_scorer(lm).score([text])
+        assert score.log_score == -float(lm.local_energy(lm.pad([lm.encode(text)])))
+
+
+def test_a_special_token_in_a_text_is_not_scored():
+    lm = EnumerableMaskedLM()
+    (score,) = masked_scorer(lm).score(["the night is strong"])
+    assert lm.tokenizer.convert_ids_to_tokens(lm.encode("the night is strong"))[2] == "[UNK]"
+    assert [value == 0 for value in score.log_scores] == [False, True, False, False]
 
 
 def test_spans_say_where_a_token_stands(models):
@@ -138,7 +162,7 @@ def test_spans_say_where_a_token_stands(models):
 
 def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(tokenizer):
     """The scores are then the tokens themselves, so that what was scored can be read off."""
-    scorer = Scorer("toy", tokenizer, lambda rows: rows[:, 1:-1].double(), start=0, end=0, max_length=5)
+    scorer = Scorer("toy", tokenizer, lambda rows: rows[:, 1:-1].double(), edges=([0], [0]), max_length=5)
     seen = []
     scorer._token_scores = lambda rows: (seen.append(rows), rows[:, 1:-1].double())[1]
     ids = tokenizer("it was a dark night of all", add_special_tokens=False)["input_ids"]
@@ -151,7 +175,7 @@ def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(toke
 
 def test_a_residual_electric_reads_no_more_at_once_than_its_noise_does(tokenizer, shape):
     longer = ElectricModel.from_shape(replace(shape, max_length=4 * MAX_LENGTH), seed=1, residual=True).eval()
-    scorer = scorers.electric_scorer(longer, tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
+    scorer = electric_scorer(longer, tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
     (score,) = scorer.score(["night " * (MAX_LENGTH + 3)])
     assert score.num_pieces > 1
 
@@ -160,7 +184,9 @@ def test_models_that_give_no_score_are_refused(models, tmp_path):
     with pytest.raises(LexergyError, match="without a two-tower generator"):
         load_scorer(models / "electra")
     MaskedGenerator.from_shape(BodyShape(11, 8, 1, 2, 8), seed=0).save_pretrained(tmp_path)
-    with pytest.raises(LexergyError, match="expected Electric, a two-tower model"):
+    with pytest.raises(
+        LexergyError, match="expected an n-gram LM, a causal LM, Electric, a two-tower model or a masked LM"
+    ):
         load_scorer(tmp_path)
     with pytest.raises(LexergyError, match="does not exist"):
         load_scorer(tmp_path / "none")
@@ -168,7 +194,7 @@ def test_models_that_give_no_score_are_refused(models, tmp_path):
 
 def test_a_causal_lm_without_tokenizer_is_refused(models):
     with pytest.raises(LexergyError, match="has no tokenizer"):
-        scorers.causal_scorer(CausalLM(GPT2LMHeadModel.from_pretrained(models / "causal")))
+        causal_scorer(CausalLM(GPT2LMHeadModel.from_pretrained(models / "causal")))
 
 
 def test_spoken_text_is_read_as_transcripts_are_written(tokenizer):

@@ -7,7 +7,7 @@ import pytest
 
 from lexergy.data.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
-from lexergy.models.scoring.scorers import TextScore
+from lexergy.models.scoring.scorer import TextScore
 from lexergy.tasks.cloze import rescoring as task
 
 WORDS = {"right": -1.0, "wrong": -8.0, "odd": -4.0}
@@ -16,7 +16,7 @@ WORDS = {"right": -1.0, "wrong": -8.0, "odd": -4.0}
 class WordScorer:
     """A score for each word."""
 
-    kind, passes = "toy", "1"
+    kind, passes, edition = "toy", "1", ""
 
     def score(self, texts):
         scores = [tuple(WORDS[word] for word in text.split()) for text in texts]

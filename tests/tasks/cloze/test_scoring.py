@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lexergy.models.scoring.scorers import TextScore
+from lexergy.models.scoring.scorer import TextScore
 from lexergy.tasks.cloze import scoring
 
 TEXTS = ["b", "a", "b", "", "cc", "a", "ddd"]
@@ -14,6 +14,8 @@ TEXTS = ["b", "a", "b", "", "cc", "a", "ddd"]
 
 class HoleyScorer:
     """Leaves a heap full of holes: what it frees lies between what it keeps."""
+
+    edition = ""
 
     def __init__(self):
         self.kept = []
@@ -33,6 +35,8 @@ class HoleyScorer:
 
 class LetterScorer:
     """-1 for each letter; remembers what it was asked, and fails when told to."""
+
+    edition = ""
 
     def __init__(self, fail_at=None):
         self.asked = []

@@ -39,7 +39,7 @@ def explain(
     texts = read_lines(file) if file is not None else [str(text)]
     if not any(each.strip() for each in texts):
         raise LexergyError("the text is empty; expected some words to look at.")
-    from lexergy.models.scoring.scorers import load_scorer  # seconds to import: after what may be mistaken
+    from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
     from lexergy.report.coloured_tokens import pieces, write_page
 
     found = [

@@ -43,7 +43,7 @@ def score(
       echo "it was a dark and stormy night" | lexergy score runs/electric-cpu/electric - --json
     """
     texts = read_lines(file)
-    from lexergy.models.scoring.scorers import load_scorer  # seconds to import: after what may be mistaken
+    from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
     from lexergy.tasks.cloze.scoring import scored_shards
 
     number = 0

@@ -66,6 +66,13 @@ class MaskedLM:
             raise LexergyError(f"the masked LM {source} has no tokenizer; expected one beside its weights.")
         return cls(loaded.model.to(default_device()), loaded.tokenizer)  # type: ignore[arg-type]
 
+    @property
+    def edges(self) -> tuple[list[int], list[int]]:
+        """What the tokenizer puts before and after a text: [CLS] and [SEP], for instance, or nothing."""
+        empty = self.tokenizer.encode("")
+        before = len(empty) // 2 if len(empty) > 1 else len(empty)
+        return empty[:before], empty[before:]
+
     def blank(self, length: int) -> list[int]:
         """A sequence of `length` masks between the edges that the tokenizer puts around a text."""
         return self._between_edges([self.mask_token] * length)
@@ -115,20 +122,33 @@ class MaskedLM:
         """From now on keep the energies of all rows seen: chains often propose what they proposed before."""
         self._energies = RememberedRows(self._energies)
 
-    def _computed_energies(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, 2) float64, raw and local
-        """Each scored position of each row masked in turn, as a batch of its own rows."""
+    def token_log_prob(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) float64
+        """log p_mlm(y_t | y_\\t) of each token, masked in turn; 0 for special tokens, which are not scored."""
         tokens = tokens.cpu()
-        rows, places = self._scored(tokens).nonzero(as_tuple=True)  # (M,) each
-        energies = torch.zeros(len(tokens), 2, dtype=torch.double)
+        rows, places, scores = self._scores(tokens)
+        log_prob = torch.zeros(tokens.shape, dtype=torch.double)
+        log_prob[rows, places] = scores[:, 1]
+        return log_prob
+
+    def _computed_energies(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, 2) float64, raw and local
+        rows, _, scores = self._scores(tokens.cpu())
+        return torch.zeros(len(tokens), 2, dtype=torch.double).index_add_(0, rows, -scores)
+
+    def _scores(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (N, L) -> (M,), (M,), (M, 2) float64
+        """Rows and places of the scored tokens, and of each its logit and its log-probability where it is masked.
+
+        Each of them is masked in a row of its own.
+        """
+        rows, places = self._scored(tokens).nonzero(as_tuple=True)
         masked = torch.zeros(len(rows), tokens.shape[1], dtype=torch.bool)
         masked[torch.arange(len(rows)), places] = True
-        for some in self._chunks(masked, 1):
-            chosen = masked[some]
-            originals = tokens[rows[some]]
+        scores = torch.empty(len(rows), 2, dtype=torch.double)
+        for few in self._chunks(masked, 1):
+            chosen, originals = masked[few], tokens[rows[few]]
             logits = self._logits(originals.masked_fill(chosen, self.mask_token), chosen).double()
             raw = logits.gather(1, originals[chosen][:, None]).squeeze(1)
-            energies.index_add_(0, rows[some], -torch.stack([raw, raw - logits.logsumexp(-1)], dim=1))
-        return energies
+            scores[few] = torch.stack([raw, raw - logits.logsumexp(-1)], dim=1)
+        return rows, places, scores
 
     def _scored(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
         """The positions whose tokens have an energy."""
@@ -152,9 +172,8 @@ class MaskedLM:
         return (slice(first, first + size) for first in range(0, len(rows), size))
 
     def _between_edges(self, tokens: list[int]) -> list[int]:
-        empty = self.tokenizer.encode("")  # the edges alone
-        before = len(empty) // 2 if len(empty) > 1 else len(empty)
-        return [*empty[:before], *tokens, *empty[before:]]
+        before, after = self.edges
+        return [*before, *tokens, *after]
 
 
 def logits_at(

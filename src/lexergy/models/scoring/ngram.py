@@ -7,10 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from lexergy.errors import LexergyError
-from lexergy.models.scoring.scorers import TextScore
+from lexergy.models.scoring.scorer import TextScore
+from lexergy.models.scoring.source import ModelSource
 
 START = "<s>"
+PACKAGED_NAME = "trigram"
+SUFFIXES = (".lm.bin", ".lm", ".arpa")
 _UNKNOWN = -20.0  # nats of a word that is not in the vocabulary: a little less than the rarest that are
+
+
+def matches(source: ModelSource) -> bool:
+    return source.name == PACKAGED_NAME or source.name.endswith(SUFFIXES)
+
+
+def load(source: ModelSource) -> "NgramScorer":
+    """The LM of a file, or the `trigram` LM inside the PyPI package pocketsphinx."""
+    if source.name != PACKAGED_NAME:
+        return NgramScorer(source.name)
+    return NgramScorer(Path(_pocketsphinx().__file__).parent / "model" / "en-us" / "en-us.lm.bin")
 
 
 class NgramScorer:
@@ -22,18 +36,10 @@ class NgramScorer:
 
     kind = "n-gram log-likelihood"
     passes = "0"
-    packaged_name = "trigram"
-    suffixes = (".lm.bin", ".lm", ".arpa")
+    edition = ""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-
-    @classmethod
-    def load(cls, name: str) -> "NgramScorer":
-        """The LM of a file, or the `trigram` LM inside the PyPI package pocketsphinx."""
-        if name != cls.packaged_name:
-            return cls(name)
-        return cls(Path(_pocketsphinx().__file__).parent / "model" / "en-us" / "en-us.lm.bin")
 
     @cached_property
     def _lm(self) -> Any:

@@ -11,7 +11,8 @@ from lexergy.core.rescoring import Comparison, choose_weight, chosen_statistics,
 from lexergy.core.text_metrics import Metric, metric_named
 from lexergy.data.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
-from lexergy.models.scoring.scorers import TextScorer, load_scorer
+from lexergy.models.scoring.kinds import load_scorer
+from lexergy.models.scoring.scorer import TextScorer
 from lexergy.progress import progress_bar
 from lexergy.tasks.cloze.scoring import TextScores, score_texts
 

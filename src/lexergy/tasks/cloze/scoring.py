@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lexergy.files import cache_folder, hash_of
-from lexergy.models.scoring.scorers import TextScorer
+from lexergy.models.scoring.scorer import TextScorer
 from lexergy.progress import progress_bar
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.shards import ShardStore
@@ -66,7 +66,7 @@ def scored_shards(
     """
     if relative:
         scorer.log_frequencies([])  # says at once if it cannot
-    model = fingerprint(source) or source
+    model = (fingerprint(source) or source) + scorer.edition
     parts = [texts[start : start + TEXTS_PER_SHARD] for start in range(0, len(texts), TEXTS_PER_SHARD)]
     stores = [_store(model, part) for part in parts]
     is_done = not any(store.missing(1) for store in stores)

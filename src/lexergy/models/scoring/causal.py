@@ -1,0 +1,78 @@
+"""The log-likelihood of texts by a causal LM."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.log_probs import token_log_prob
+from lexergy.models.causal.prefix_tree import PrefixTree, reads_trees, tree_logits
+from lexergy.models.loading.sources import CAUSAL_LMS
+from lexergy.models.loading.tokenizer import END_OF_TEXT
+from lexergy.models.scoring.frequencies import load_frequencies
+from lexergy.models.scoring.scorer import TOKENS_AT_ONCE, Scorer, TreeScores
+from lexergy.models.scoring.source import ModelSource
+
+PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little padding and stay in the caches
+
+
+def matches(source: ModelSource) -> bool:
+    return _has_own_loader(source.name) or source.architecture.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+def load(source: ModelSource) -> Scorer:
+    scorer = causal_scorer(CausalLM.from_pretrained(source.name))
+    if not _has_own_loader(source.name):
+        scorer.frequencies = load_frequencies(source.folder)
+    return scorer
+
+
+def _has_own_loader(name: str) -> bool:
+    """Whether only `CausalLM` knows where its folder is."""
+    return name in CAUSAL_LMS or name.endswith(".gguf") or (Path(name) / "lexergy_lm.json").is_file()
+
+
+def causal_scorer(lm: CausalLM) -> Scorer:
+    """log p(x_t | x_<t) of each token; the first is predicted from the LM's start token, or from end-of-text."""
+    if lm.tokenizer is None:
+        raise LexergyError(f"the LM {lm.source} has no tokenizer; expected one beside its weights.")
+    start = lm.start_token
+    if start is None:
+        known = lm.tokenizer.get_vocab()
+        candidates = (known.get(END_OF_TEXT), lm.tokenizer.bos_token_id, lm.tokenizer.eos_token_id)
+        start = next((token for token in candidates if token is not None), None)
+    if start is None:
+        raise LexergyError(f"the LM {lm.source} has no token to start a text with; give a `start_token`.")
+
+    def token_scores(rows: Tensor) -> Tensor:
+        rows = rows.to(lm.device)
+        return token_log_prob(
+            lambda chunk: lm.forbid_(lm.model(input_ids=chunk, use_cache=False).logits[:, :-1]),
+            rows,
+            rows[:, 1:],
+            lm.vocab_size,
+            torch.float32,
+        )
+
+    return Scorer(
+        "log-likelihood",
+        lm.tokenizer,
+        token_scores,
+        edges=([start], []),
+        left_to_right=True,
+        max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
+        tokens_at_once=PADDED_TOKENS_AT_ONCE_CPU if lm.device.type == "cpu" else TOKENS_AT_ONCE,
+        tree_scores=_tree_scores_of(lm) if reads_trees(lm.model, lm.device) else None,
+    )
+
+
+def _tree_scores_of(lm: CausalLM) -> TreeScores:
+    def tree_scores(tree: PrefixTree) -> Tensor:  # (N,)
+        logits = lm.forbid_(tree_logits(lm.model, tree, lm.device))  # (N, V)
+        parents = torch.tensor(tree.parents, device=lm.device).clamp(min=0)
+        tokens = torch.tensor(tree.tokens, device=lm.device)
+        return (logits[parents, tokens] - logits.logsumexp(-1)[parents]).cpu()
+
+    return tree_scores

@@ -1,0 +1,42 @@
+"""The pseudo-log-likelihood of texts by a two-tower cloze model."""
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from lexergy.models.causal.log_probs import token_log_prob
+from lexergy.models.cloze import TwoTowerModel
+from lexergy.models.loading.devices import device_of
+from lexergy.models.loading.tokenizer import load_tokenizer, text_ends
+from lexergy.models.scoring.frequencies import load_frequencies
+from lexergy.models.scoring.scorer import Scorer, max_length_of
+from lexergy.models.scoring.source import ModelSource, load_model
+
+
+def matches(source: ModelSource) -> bool:
+    return source.model_type == TwoTowerModel.config_class.model_type
+
+
+def load(source: ModelSource) -> Scorer:
+    scorer = two_tower_scorer(load_model(TwoTowerModel, source.folder), load_tokenizer(source.folder))
+    scorer.frequencies = load_frequencies(source.folder)
+    return scorer
+
+
+def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
+    """log q(x_t | x_\\t) of each token, in one pass of the two towers."""
+    start, end = text_ends(tokenizer)
+    return Scorer(
+        "two-tower PLL",
+        tokenizer,
+        lambda rows: two_tower_log_prob(model, rows),
+        edges=([start], [end]),
+        max_length=max_length_of(tokenizer, model.bodies[0]),
+    )
+
+
+def two_tower_log_prob(model: TwoTowerModel, rows: Tensor) -> Tensor:  # (B, n + 2) -> (B, n)
+    """log q of what is between the ends of rows."""
+    rows = rows.to(device_of(model))
+    vocab_size = model.config.body["vocab_size"]
+    return token_log_prob(lambda chunk: model(chunk).logits, rows, rows[:, 1:-1], vocab_size, torch.float32)

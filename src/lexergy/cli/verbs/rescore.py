@@ -15,32 +15,41 @@ if TYPE_CHECKING:
     from lexergy.tasks.cloze.rescoring import RescoreResult
 
 
+NBest = Annotated[Path, typer.Argument(metavar="NBEST.json", help="The list to re-rank: mlm-scoring's JSON, or JSONL.")]
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        help="Whose scores to use; give it again to compare with another.",
+        show_default="none: only 1-best and oracle",
+    ),
+]
+Dev = Annotated[Path | None, typer.Option("--dev", help="The list to choose lambda on, from .05, .1, ..., 1.")]
+Lambda = Annotated[
+    float | None,
+    typer.Option("--lambda", help="Use this lambda instead.", callback=positive("leave it out and give --dev")),
+]
+MetricName = Annotated[str, typer.Option("--metric", help="wer, bleu or chrf.")]
+NumUtterances = Annotated[
+    int | None,
+    typer.Option(
+        "--utterances",
+        help="Only so many utterances of each list, at equal distances.",
+        callback=positive("leave it out for all"),
+    ),
+]
+Reranked = Annotated[Path | None, typer.Option("--out", help="File to write the first model's re-ranked list to.")]
+
+
 def rescore(
-    nbest: Annotated[
-        Path, typer.Argument(metavar="NBEST.json", help="The list to re-rank: mlm-scoring's JSON, or JSONL.")
-    ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            help="Whose scores to use; give it again to compare with another.",
-            show_default="none: only 1-best and oracle",
-        ),
-    ] = None,
-    dev: Annotated[Path | None, typer.Option(help="The list to choose lambda on, from .05, .1, ..., 1.")] = None,
-    weight: Annotated[
-        float | None,
-        typer.Option("--lambda", help="Use this lambda instead.", callback=positive("leave it out and give --dev")),
-    ] = None,
+    nbest: NBest,
+    model: Models = None,
+    dev: Dev = None,
+    weight: Lambda = None,
     relative: Relative = False,
-    metric: Annotated[str, typer.Option(help="wer, bleu or chrf.")] = "wer",
-    utterances: Annotated[
-        int | None,
-        typer.Option(
-            help="Only so many utterances of each list, at equal distances.", callback=positive("leave it out for all")
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the list as the first model re-ranks it.")] = None,
+    metric: MetricName = "wer",
+    utterances: NumUtterances = None,
+    out: Reranked = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -61,15 +70,7 @@ def rescore(
     """
     from lexergy.data.nbest import load_nbest, save_nbest, some_of
 
-    if model and (dev is None) == (weight is None):
-        raise LexergyError(
-            f"{'neither' if dev is None else 'both'} of `--dev` and `--lambda` given; expected exactly one of them: "
-            "lambda is chosen on the dev list."
-        )
-    if out is not None and not model:
-        raise LexergyError("`--out` was given without `--model`; expected a model to re-rank the list with.")
-    if out is not None and out.suffix not in (".json", ".jsonl"):
-        raise LexergyError(f"`--out` is {out}; expected a name that ends in .json or .jsonl.")
+    _check(model, dev, weight, out)
     test = some_of(load_nbest(nbest), utterances)
     development = None if dev is None else some_of(load_nbest(dev), utterances)
     from lexergy.tasks.cloze.rescoring import rescore as rescore_lists  # seconds to import: after what may be mistaken
@@ -79,19 +80,35 @@ def rescore(
     )
     if out is not None:
         save_nbest(out, list(result.reranked))
+    _print(result, out, as_json)
+
+
+def _check(model: list[str] | None, dev: Path | None, weight: float | None, out: Path | None) -> None:
+    if model and (dev is None) == (weight is None):
+        raise LexergyError(
+            f"{'neither' if dev is None else 'both'} of `--dev` and `--lambda` given; expected exactly one of them: "
+            "lambda is chosen on the dev list."
+        )
+    if out is not None and not model:
+        raise LexergyError("`--out` was given without `--model`; expected a model to re-rank the list with.")
+    if out is not None and out.suffix not in (".json", ".jsonl"):
+        raise LexergyError(f"`--out` is {out}; expected a name that ends in .json or .jsonl.")
+
+
+def _print(result: "RescoreResult", out: Path | None, as_json: bool) -> None:
     for warning in result.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     if as_json:
-        content = to_plain(result)
-        del content["reranked"]
-        print_json(content)
-    else:
-        _print(result)
-        if out is not None:
-            print_lines(f"Re-ranked: {out}")
+        record = to_plain(result)
+        del record["reranked"]
+        print_json(record)
+        return
+    _print_systems(result)
+    if out is not None:
+        print_lines(f"Re-ranked: {out}")
 
 
-def _print(result: "RescoreResult") -> None:
+def _print_systems(result: "RescoreResult") -> None:
     rows = [
         (
             system.name,

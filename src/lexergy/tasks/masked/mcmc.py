@@ -24,6 +24,7 @@ from lexergy.core.mcmc.metropolis import (
 from lexergy.core.mcmc.sweeps import Schedule, Step, Sweep, run_chains
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
+from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.models.masked.lm import EnergyKind, MaskedLM
 from lexergy.progress import progress_bar
 
@@ -79,6 +80,18 @@ class SampledSentence:
     acceptance: float
     novel: float
     mixing: Mixing  # of the energy after the burn-in
+
+
+def open_masked_lm(
+    model: str, prompts: Sequence[str], sentences: Sequence[str], length: int
+) -> tuple[MaskedLM, list[list[int]]]:
+    """The model, and the templates whose masks it is to fill: of `sentences` their translations, else of `prompts`
+    their masks, else `length` masks."""
+    if sentences:
+        translator = ConditionalMaskedLM.from_pretrained(model)
+        return translator, translator.templates(sentences)
+    lm = MaskedLM.from_pretrained(model)
+    return lm, [lm.encode(prompt) for prompt in prompts] if prompts else [lm.blank(length)]
 
 
 def sample_masked_lm(

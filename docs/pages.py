@@ -1,6 +1,7 @@
 """Pages of the site that lie at the top of the repository, where readers look for them first."""
 
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -15,3 +16,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             text = text.replace(f"]({name}", f"]({target}")
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:
+    """Links to files at the top lead to their pages, which stand one folder deeper."""
+    for name, target in PAGES.items():
+        markdown = markdown.replace(f"../{name}", target)
+    return markdown

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from lexergy.cli.main import app, quieten_libraries, run_command
-from toys.commands import output_of
+from toys.commands import output_of, parse
 
 
 def commands(group=None, path=()):
@@ -28,16 +28,6 @@ def commands(group=None, path=()):
 
 COMMANDS = list(commands())
 EVERY_COMMAND = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-
-
-def parse(words):
-    """Read a command line as the command would, without carrying it out."""
-    command, context = typer.main.get_command(app), None
-    while True:
-        context = command.make_context(words[0] if words else "", list(words), parent=context)
-        if not hasattr(command, "commands"):
-            return
-        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
 
 
 def test_the_verbs():

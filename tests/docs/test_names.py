@@ -2,9 +2,12 @@
 
 import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from toys.commands import parse
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "cli")
@@ -67,6 +70,16 @@ def resolves(dotted: str) -> bool:
 def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if "://" not in target and not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_can_be_given(page):
+    """Every command of a block has a verb, options and arguments that exist."""
+    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+    for line in lines:
+        if command := re.match(r"\s*(?:\$ |\.venv/bin/|accelerate launch .*-m )?lexergy (.*)", line):
+            parse(shlex.split(command[1], comments=True))
 
 
 def test_the_python_guide_runs(tmp_path, monkeypatch, capsys):

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
-from lexergy.cli.main import run_command
+from lexergy.cli.main import app, run_command
 from lexergy.testing import save_tiny_encoder
 from toys.corpora import write_shuffled_corpus
 from toys.recipes import SHAPE, TRAINING, residual_recipe
@@ -144,3 +145,13 @@ def cloze_run(cloze_recipe_file) -> Path:
     folder = cloze_recipe_file.parent / "run"
     assert run_command(["pretrain", str(cloze_recipe_file), "--out", str(folder)]) == 0
     return folder
+
+
+def parse(words):
+    """Read a command line as the command would, without carrying it out."""
+    command, context = typer.main.get_command(app), None
+    while True:
+        context = command.make_context(words[0] if words else "", list(words), parent=context)
+        if not hasattr(command, "commands"):
+            return
+        _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import lexergy
+from lexergy.testing import tiny_recipe, write_tiny_corpus
 
 ROOT = Path(__file__).parents[2]
 WRITE, PLACE = re.compile(r"# new file: (\S+)\n"), re.compile(r"# (\S+), (in|before) (.+)\n")
@@ -46,6 +48,16 @@ def test_an_objective(house):
     build(house, "An objective")
     energy = '{"kind": "linear", "objective": {"loss": "least_squares"}, "training": training}'
     python(house, "-c", TRAIN.format(energy=energy))
+
+
+def test_a_study(house):
+    build(house, "A study")
+    recipe = tiny_recipe(write_tiny_corpus(house / "texts"))
+    (house / "tiny.yaml").write_text(yaml.safe_dump(recipe.plain()), encoding="utf-8")
+    python(house, "-m", "lexergy", "reproduce", "sample-sizes", "--recipe", "tiny.yaml", "--energy", "states")
+    page = (house / "results" / "sample-sizes.md").read_text(encoding="utf-8")
+    assert "A tenth of the samples counts." in page
+    assert (house / "results" / "sample-sizes.png").is_file()
 
 
 def build(house: Path, heading: str) -> None:

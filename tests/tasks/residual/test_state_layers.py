@@ -60,8 +60,8 @@ def summed(tiny_corpus, tmp_path_factory) -> Path:
 
 
 def test_union_of_layers(tiny_corpus, tmp_path):
-    assert RunContext(states_recipe(tiny_corpus), tmp_path, False).features == StateFeatures((0, 1, 2))
-    assert RunContext(load_recipe("from-scratch", ResidualRecipe), tmp_path, False).features is None
+    assert RunContext(states_recipe(tiny_corpus), tmp_path).features == StateFeatures((0, 1, 2))
+    assert RunContext(load_recipe("from-scratch", ResidualRecipe), tmp_path).features is None
     assert union([None, StateFeatures((4, 1)), StateFeatures((2, 4))]) == StateFeatures((1, 2, 4))
     assert union([StateFeatures((4, 1)), StateFeatures((4, 1))]) == StateFeatures((4, 1))  # as it is stored
     assert union([StateFeatures(()), None]) == StateFeatures(())

@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from transformers import BertModel, GPT2Config, GPT2LMHeadModel
+from transformers import BertModel
 
 from lexergy.cli.main import run_command
 from lexergy.testing import EnumerableMaskedLM
+from toys.language_models import tiny_gpt2
 from toys.translators import EnumerableTranslator
 
 QUICK = ["--sweeps", "6", "--burn-in", "1", "--chains", "3"]
@@ -76,7 +77,7 @@ def test_what_is_said_of_the_chains(masked_lm, capsys, options, sentence):
 def others(tmp_path_factory):
     """A causal LM, and an encoder without its head."""
     folder = tmp_path_factory.mktemp("others")
-    GPT2LMHeadModel(GPT2Config(vocab_size=11, n_embd=8, n_layer=1, n_head=2)).save_pretrained(folder / "gpt2")
+    tiny_gpt2(11, 32).save_pretrained(folder / "gpt2")
     BertModel(EnumerableMaskedLM().model.config).save_pretrained(folder / "encoder")
     return folder
 

@@ -101,14 +101,6 @@ def load_questions(source: str) -> list[Question]:
     return _some([_question(record, place) for place, record in _records(source)], source)
 
 
-def judged_by_default(source: str) -> str | None:
-    """The split that a task of GLUE or SQuAD, named without one, is judged on; None for a file."""
-    name, _, rest = source.partition(":")
-    if name == HUB and ":" not in rest:
-        return f"{source}:validation{'_matched' if rest == 'mnli' else ''}"
-    return f"{name}:validation" if name in SQUAD and not rest else None
-
-
 def _glue(source: str) -> list[LabelledText]:
     _, _, rest = source.partition(":")
     task, _, split = rest.partition(":")

@@ -9,10 +9,6 @@ from transformers import (
     BloomForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
     OPTConfig,
     OPTForCausalLM,
 )
@@ -23,59 +19,29 @@ from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.shared_prefix import column_major_linears
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures
+from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes
 
 VOCAB = 40
+GROUPED_HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
 NO_SPECIAL = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 
 def gpt2():
-    return GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=32, **NO_SPECIAL))
+    return tiny_gpt2(VOCAB, 32, **NO_SPECIAL)
 
 
 def llama():
-    config = LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=32,
-        **NO_SPECIAL,
-    )
-    return LlamaForCausalLM(config)
+    return tiny_llama(VOCAB, 32, **GROUPED_HEADS, **NO_SPECIAL)
 
 
 def gemma():
     """Has sliding windows: 12 tokens, so that a longer sequence must not share its prefix."""
-    config = Gemma3TextConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=6,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=4,
-        max_position_embeddings=32,
-        sliding_window=12,
-        **NO_SPECIAL,
-    )
-    return Gemma3ForCausalLM(config)
+    sizes = tiny_sizes(VOCAB, 32, **GROUPED_HEADS, num_hidden_layers=6, head_dim=4)
+    return Gemma3ForCausalLM(Gemma3TextConfig(**sizes, sliding_window=12, **NO_SPECIAL))
 
 
 def opt():
-    config = OPTConfig(
-        vocab_size=VOCAB,
-        hidden_size=16,
-        ffn_dim=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=32,
-        word_embed_proj_dim=16,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=1,
-    )
+    config = OPTConfig(**tiny_sizes(VOCAB, 32), ffn_dim=32, word_embed_proj_dim=16, **NO_SPECIAL | {"pad_token_id": 1})
     return OPTForCausalLM(config)
 
 

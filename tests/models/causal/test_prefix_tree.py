@@ -2,39 +2,29 @@
 
 import pytest
 import torch
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-)
+from transformers import MistralConfig, MistralForCausalLM
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.prefix_tree import prefix_trees, reads_trees, tree_logits
-from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.scoring import scorer as scoring
 from lexergy.models.scoring.causal import causal_scorer
+from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes
 
 CPU = torch.device("cpu")
 VOCAB = 270
 ROWS = [[0, 5, 6, 7], [0, 5, 6, 8, 9], [0, 5, 6, 7], [0, 4], [1, 5, 6, 7], [0]]
 TEXTS = ["it was a dark night", "it was a dark knight", "it was a bark", "", "it was", "a night it was"]
-SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": VOCAB, "max_position_embeddings": 64}
 
 
 def small_model(kind):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         if kind == "gpt2":
-            return GPT2LMHeadModel(GPT2Config(vocab_size=VOCAB, n_embd=16, n_layer=2, n_head=2, n_positions=64)).eval()
+            return tiny_gpt2(VOCAB, 64).eval()
         if kind == "mistral":
-            config = MistralConfig(
-                hidden_size=16, intermediate_size=32, num_key_value_heads=2, sliding_window=2, **SIZES
-            )
+            config = MistralConfig(**tiny_sizes(VOCAB, 64), num_key_value_heads=2, sliding_window=2)
             return MistralForCausalLM(config).eval()
-        return LlamaForCausalLM(LlamaConfig(hidden_size=16, intermediate_size=32, **SIZES)).eval()
+        return tiny_llama(VOCAB, 64).eval()
 
 
 class Deaf(torch.nn.Module):
@@ -85,9 +75,8 @@ def test_models_that_would_not_heed_the_mask_are_found_out():
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral"])
-def test_a_scorer_gives_the_same_with_trees_and_without(kind, tmp_path, monkeypatch):
-    tokenizer = train_tokenizer(["it was a dark night " * 20], VOCAB, tmp_path, spoken=True)
-    scorer = causal_scorer(CausalLM(small_model(kind), tokenizer=tokenizer))
+def test_a_scorer_gives_the_same_with_trees_and_without(kind, night_tokenizer, monkeypatch):
+    scorer = causal_scorer(CausalLM(small_model(kind), tokenizer=night_tokenizer))
     scores = []
     for enough in (0.0, float("inf")):
         monkeypatch.setattr(scoring, "SHARED_ENOUGH", enough)

@@ -9,10 +9,11 @@ from transformers import AutoModel
 
 from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
-from lexergy.models.cloze.bodies import BERT_BASE, BodyShape
+from lexergy.models.cloze.bodies import BERT, BodyShape
 from lexergy.models.cloze.pair import NoisePair
 
 VOCAB, LENGTH = 23, 7
+BERT_BASE = BodyShape(30522, 768, 12, 12, 512, BERT, 3072, dropout=0.1)  # Table 3, Clark et al. 2020
 SHAPES = {
     "eurobert": BodyShape(VOCAB, 16, 2, 4, 16),
     "bert": BodyShape(VOCAB, 16, 2, 4, 16, "bert"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
@@ -14,17 +14,15 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import Lora, NgramTables, TransformerEnergy, as_energy
 from lexergy.models.energies.text import token_rows
 from toys.energies import wake
-from toys.language_models import BYTE_LM, random_tokens
+from toys.language_models import BYTE_LM, random_tokens, tiny_gpt2
 
 TABLES = NgramTables(orders=(2, 3), buckets=64, width=4)
 
 
 def gpt2(attention: str = "sdpa") -> PreTrainedModel:
-    config = GPT2Config(vocab_size=257, n_embd=16, n_layer=2, n_head=2, n_positions=64, initializer_range=0.5)
-    config._attn_implementation = attention
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
-        return GPT2LMHeadModel(config)
+        return tiny_gpt2(257, 64, initializer_range=0.5, attn_implementation=attention)
 
 
 def opt() -> PreTrainedModel:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, GPT2Config, GPT2LMHeadModel
+from transformers import AutoModelForMaskedLM, GPT2LMHeadModel
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_masked_lm
@@ -13,7 +13,6 @@ from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
-from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.masked import lm as masked_lm
 from lexergy.models.masked.lm import MaskedLM
 from lexergy.models.scoring.causal import causal_scorer
@@ -22,30 +21,25 @@ from lexergy.models.scoring.kinds import load_scorer
 from lexergy.models.scoring.masked import masked_scorer
 from lexergy.models.scoring.scorer import Scorer
 from lexergy.testing import EnumerableMaskedLM
+from toys.language_models import tiny_gpt2
 
 TEXTS = ["It was a dark, dark night.", "a night", "", "It was a dark, dark night.", "the dark was a night of it all"]
 MAX_LENGTH = 24
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    return train_tokenizer(["it was a dark night " * 20], 270, tmp_path_factory.mktemp("bpe"), spoken=True)
+def shape(night_tokenizer):
+    return BodyShape(len(night_tokenizer), 16, 1, 2, MAX_LENGTH)
 
 
 @pytest.fixture(scope="module")
-def shape(tokenizer):
-    return BodyShape(len(tokenizer), 16, 1, 2, MAX_LENGTH)
-
-
-@pytest.fixture(scope="module")
-def models(tokenizer, shape, tmp_path_factory):
+def models(night_tokenizer, shape, tmp_path_factory):
     """A folder of each kind, as training leaves it."""
     folder = tmp_path_factory.mktemp("models")
-    masked = build_masked_lm(shape.vocab_size, 16, 1, 2, MAX_LENGTH, seed=3, mask_token=tokenizer.mask_token_id)
-    config = GPT2Config(vocab_size=shape.vocab_size, n_embd=16, n_layer=1, n_head=2, n_positions=MAX_LENGTH)
+    masked = build_masked_lm(shape.vocab_size, 16, 1, 2, MAX_LENGTH, seed=3, mask_token=night_tokenizer.mask_token_id)
     with torch.random.fork_rng():
         torch.manual_seed(4)
-        causal = GPT2LMHeadModel(config)
+        causal = tiny_gpt2(shape.vocab_size, MAX_LENGTH, num_layers=1)
     made = {
         "electric": ElectricModel.from_shape(shape, seed=1),
         "residual": ElectricModel.from_shape(shape, seed=1, residual=True),
@@ -60,7 +54,7 @@ def models(tokenizer, shape, tmp_path_factory):
     }
     for name, model in made.items():
         model.save_pretrained(folder / name)
-        tokenizer.save_pretrained(folder / name)
+        night_tokenizer.save_pretrained(folder / name)
     return folder
 
 
@@ -113,12 +107,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_scores_are_the_sums_by_hand(models, tokenizer, kind):
+def test_scores_are_the_sums_by_hand(models, night_tokenizer, kind):
     scorer = load_scorer(models / kind)
     assert (scorer.kind, scorer.passes) == KINDS[kind]
     scores = scorer.score(TEXTS)
     for text, score in zip(TEXTS, scores, strict=True):
-        expected = by_hand(kind, models, tokenizer, text) if text else []
+        expected = by_hand(kind, models, night_tokenizer, text) if text else []
         assert score.log_scores == pytest.approx(expected, abs=1e-4)
         assert score.log_score == pytest.approx(sum(expected), abs=1e-3)
         assert score.num_pieces == 1
@@ -160,12 +154,12 @@ def test_spans_say_where_a_token_stands(models):
     assert len(pieces) == len(score.log_scores)
 
 
-def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(tokenizer):
+def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(night_tokenizer):
     """The scores are then the tokens themselves, so that what was scored can be read off."""
-    scorer = Scorer("toy", tokenizer, lambda rows: rows[:, 1:-1].double(), edges=([0], [0]), max_length=5)
+    scorer = Scorer("toy", night_tokenizer, lambda rows: rows[:, 1:-1].double(), edges=([0], [0]), max_length=5)
     seen = []
     scorer._token_scores = lambda rows: (seen.append(rows), rows[:, 1:-1].double())[1]
-    ids = tokenizer("it was a dark night of all", add_special_tokens=False)["input_ids"]
+    ids = night_tokenizer("it was a dark night of all", add_special_tokens=False)["input_ids"]
     assert len(ids) > 6
     (score,) = scorer.score(["it was a dark night of all"])
     assert list(score.log_scores) == ids
@@ -173,9 +167,9 @@ def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(toke
     assert max(rows.shape[1] for rows in seen) == 5
 
 
-def test_a_residual_electric_reads_no_more_at_once_than_its_noise_does(tokenizer, shape):
+def test_a_residual_electric_reads_no_more_at_once_than_its_noise_does(night_tokenizer, shape):
     longer = ElectricModel.from_shape(replace(shape, max_length=4 * MAX_LENGTH), seed=1, residual=True).eval()
-    scorer = electric_scorer(longer, tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
+    scorer = electric_scorer(longer, night_tokenizer, TwoTowerModel.from_shape(shape, seed=2).eval())
     (score,) = scorer.score(["night " * (MAX_LENGTH + 3)])
     assert score.num_pieces > 1
 
@@ -197,7 +191,7 @@ def test_a_causal_lm_without_tokenizer_is_refused(models):
         causal_scorer(CausalLM(GPT2LMHeadModel.from_pretrained(models / "causal")))
 
 
-def test_spoken_text_is_read_as_transcripts_are_written(tokenizer):
-    read = [tokenizer(text)["input_ids"] for text in ("It’s naïve -- he SAID.", " it's naive he said")]
+def test_spoken_text_is_read_as_transcripts_are_written(night_tokenizer):
+    read = [night_tokenizer(text)["input_ids"] for text in ("It’s naïve -- he SAID.", " it's naive he said")]
     assert read[0] == read[1]
-    assert tokenizer.decode(read[0]) == " it's naive he said"
+    assert night_tokenizer.decode(read[0]) == " it's naive he said"

@@ -43,9 +43,6 @@ class BodyShape:
         )
 
 
-BERT_BASE = BodyShape(30522, 768, 12, 12, 512, BERT, 3072, dropout=0.1)  # Table 3, Clark et al. 2020
-
-
 def body_config(shape: BodyShape, *, causal: bool) -> dict[str, Any]:
     """The transformers configuration of an encoder, or of its causal twin."""
     if shape.architecture == BERT:

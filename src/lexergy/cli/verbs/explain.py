@@ -37,27 +37,27 @@ def explain(
             f"{'neither' if text is None else 'both'} of `--text` and `--file` given; expected exactly one of them."
         )
     texts = read_lines(file) if file is not None else [str(text)]
-    if not any(each.strip() for each in texts):
+    if not any(line.strip() for line in texts):
         raise LexergyError("the text is empty; expected some words to look at.")
     from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
     from lexergy.report.coloured_tokens import pieces, write_page
 
-    found = [
-        pieces(each, score.spans, [-value for value in score.log_scores])
-        for each, score in zip(texts, load_scorer(model).score(texts), strict=True)
+    explained = [
+        pieces(line, score.spans, [-value for value in score.log_scores])
+        for line, score in zip(texts, load_scorer(model).score(texts), strict=True)
     ]
     if html is not None:
-        write_page(html, found)
+        write_page(html, explained)
     if as_json:
-        print_json([[{"text": piece.text, "energy": piece.energy} for piece in each] for each in found])
+        print_json([[{"text": piece.text, "energy": piece.energy} for piece in tokens] for tokens in explained])
         return
-    for each in found:
-        _print_in_colours(each)
+    for tokens in explained:
+        _print_in_colours(tokens)
     if html is not None:
         print_lines(f"Page: {html}")
 
 
-def _print_in_colours(found: "Sequence[Piece]") -> None:
+def _print_in_colours(tokens: "Sequence[Piece]") -> None:
     """The text in colours, and its three oddest tokens in words, for terminals without colours."""
     from rich.console import Console
     from rich.text import Text
@@ -65,10 +65,10 @@ def _print_in_colours(found: "Sequence[Piece]") -> None:
     from lexergy.report.coloured_tokens import colour
 
     line = Text()
-    for piece in found:
+    for piece in tokens:
         style = "" if piece.energy is None else "black on #{:02x}{:02x}{:02x}".format(*colour(piece.energy))
         line.append(visible(piece.text), style=style)
     Console(highlight=False).print(line)
-    scored = [(piece.energy, piece.text) for piece in found if piece.energy is not None]
+    scored = [(piece.energy, piece.text) for piece in tokens if piece.energy is not None]
     oddest = sorted(scored, reverse=True)[:3]
     print_lines("  oddest: " + ", ".join(f"{visible(text).strip()} {energy:.2f}" for energy, text in oddest))

@@ -70,18 +70,18 @@ def read_lines(file: str) -> list[str]:
 def _print(shard: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> None:
     for number, (text, row) in enumerate(zip(shard.texts, shard.table.to_pylist(), strict=True), start=first + 1):
         _warn(f"line {number}", row["num_tokens"], row["num_pieces"])
-        found = [
+        scored = [
             {"token": text[start:end], "log_score": score}
             for (start, end), score in zip(row["spans"], row["log_scores"], strict=True)
         ]
         if as_json:
             record = {"log_score": row["log_score"], "num_tokens": row["num_tokens"], "text": text}
-            print(json.dumps(record | {"tokens": found} if tokens else record, ensure_ascii=False))
+            print(json.dumps(record | {"tokens": scored} if tokens else record, ensure_ascii=False))
             continue
         print(f"{row['log_score']:.4f}\t{row['num_tokens']}\t{visible(text)}")
         if tokens:
-            for each in found:
-                print(f"  {each['log_score']:.4f}\t{visible(each['token'])}")
+            for token in scored:
+                print(f"  {token['log_score']:.4f}\t{visible(token['token'])}")
 
 
 def _warn(place: str, num_tokens: int, num_pieces: int) -> None:

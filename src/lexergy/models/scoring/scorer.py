@@ -109,8 +109,8 @@ class Scorer:
         for row, values in zip(rows, scores, strict=True):
             parts[row.text].append(values)
         return [
-            TextScore(tuple(value for part in found for value in part), tuple(map(tuple, spans)), max(1, len(found)))
-            for found, spans in zip(parts, encoded["offset_mapping"], strict=True)
+            TextScore(tuple(value for part in values for value in part), tuple(map(tuple, spans)), max(1, len(values)))
+            for values, spans in zip(parts, encoded["offset_mapping"], strict=True)
         ]
 
     def _row_scores(self, rows: list[list[int]]) -> list[list[float]]:
@@ -123,8 +123,8 @@ class Scorer:
         for batch in batches_by_length([len(row) for row in rows], self._tokens_at_once, equal=not self._left_to_right):
             longest = max(len(rows[index]) for index in batch)
             padded = [rows[index] + [rows[index][0]] * (longest - len(rows[index])) for index in batch]
-            found = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
-            for index, values in zip(batch, found, strict=True):
+            batch_scores = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
+            for index, values in zip(batch, batch_scores, strict=True):
                 scores[index] = values[: len(rows[index]) - self._num_edges]
         return scores
 
@@ -132,9 +132,9 @@ class Scorer:
     def _scores_by_tree(trees: list[PrefixTree], tree_scores: TreeScores) -> list[list[float]]:
         scores: dict[int, list[float]] = {}
         for tree in trees:
-            found = tree_scores(tree).double().tolist()
+            node_scores = tree_scores(tree).double().tolist()
             for place, path in tree.paths.items():
-                scores[place] = [found[node] for node in path[1:]]
+                scores[place] = [node_scores[node] for node in path[1:]]
         return [scores[place] for place in range(len(scores))]
 
     def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:

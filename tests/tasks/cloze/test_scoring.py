@@ -76,6 +76,15 @@ def test_equal_texts_of_a_shard_are_scored_once():
     assert scorer.asked == ["b", "a", "", "cc", "a", "ddd"]
 
 
+def test_scores_kept_from_before_a_model_was_scored_in_another_way_are_not_used():
+    scored(LetterScorer())
+    again, anew = LetterScorer(), LetterScorer()
+    anew.edition = "special tokens are no values"
+    for scorer in (again, anew):
+        scored(scorer)
+    assert (again.asked, anew.asked) == ([], ["b", "a", "", "cc", "a", "ddd"])
+
+
 def test_after_a_kill_nothing_is_lost_and_nothing_scored_twice():
     killed, again = LetterScorer(fail_at="cc"), LetterScorer()
     with pytest.raises(KeyboardInterrupt):

@@ -22,7 +22,8 @@ from lexergy.models.cloze import ElectricModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.recipes.finetuning import FinetuningRecipe
-from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneData, FinetuneReport, finetune
+from lexergy.tasks.finetuning.examples import FinetuneData
+from lexergy.tasks.finetuning.training import MAIN_METRIC, FinetuneReport, finetune
 
 UNTRAINED = "untrained"
 TASKS = {  # file, fields, task

@@ -37,7 +37,7 @@ def test_the_report_has_the_medians_of_all_seeds(classifier, pretrained_encoders
 def test_predictions_of_a_file_without_labels(classifier, tmp_path, capsys):
     path = tmp_path / "new.csv"
     path.write_text("body\nthe red nation\nblue people\n")
-    command = ["finetune", "predict", str(classifier), str(path), "--text", "body"]
+    command = ["finetune", "predict", str(classifier), str(path), "--text-field", "body"]
     assert run_command([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["place"] for each in found] == [f"{path}:2", f"{path}:3"]
@@ -51,7 +51,7 @@ def test_predictions_of_a_file_without_labels(classifier, tmp_path, capsys):
 @pytest.mark.parametrize("task", ["regression", "span"])
 def test_numbers_and_answers(task, pretrained_encoders, labelled_files, tmp_path, capsys):
     out, train = str(tmp_path / "out"), str(labelled_files / "test.jsonl")
-    command = ["finetune", "train", train, "--task", task, "--label", "year", "--out", out]
+    command = ["finetune", "train", train, "--task", task, "--label-field", "year", "--out", out]
     assert run_command([*command, "--encoder", str(pretrained_encoders / "electric"), *FAST, "--seeds", "1"]) == 0
     assert "give --test for numbers to quote" in capsys.readouterr().out
     assert run_command(["finetune", "predict", out, train, "--json"]) == 0
@@ -67,7 +67,7 @@ def test_numbers_and_answers(task, pretrained_encoders, labelled_files, tmp_path
     ("arguments", "message"),
     [
         (["nowhere.jsonl"], "`nowhere.jsonl` does not exist"),
-        (["FILES/train.jsonl", "--label", "stars"], "train.jsonl:1: there is no field `stars`"),
+        (["FILES/train.jsonl", "--label-field", "stars"], "train.jsonl:1: there is no field `stars`"),
         (["FILES/train.jsonl", "--layer-decay", "2"], "`--layer-decay` is 2"),
         (["FILES/train.jsonl", "--max-length", "1000"], "`max_length` is 1000; expected 8 .. 24"),
         (["FILES/train.jsonl", "--encoder", "ENCODERS/two-tower"], "holds a two-tower model"),

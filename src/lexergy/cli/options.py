@@ -82,6 +82,11 @@ EnergyName = Annotated[
     str | None,
     typer.Option("--energy", help="Which of the run's energies to use.", show_default="the recipe's first"),
 ]
+TextField = Annotated[str, typer.Option("--text-field", help="Field of records that holds the text.")]
+PairField = Annotated[
+    str | None,
+    typer.Option("--pair-field", help="Field of a second text, for a task on pairs.", show_default="none"),
+]
 Seed = Annotated[
     int,
     typer.Option(

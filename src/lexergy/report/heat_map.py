@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lexergy.files import atomic_write_text
 from lexergy.models.detection.detector import Detection
 from lexergy.report.html import Colour, blend, render
+from lexergy.tasks.detection.judging import Judged
 
 HUMAN, NEUTRAL, MACHINE = (116, 173, 209), (250, 250, 250), (244, 109, 67)  # blue, white, orange: told apart by all
 
@@ -16,13 +17,6 @@ class Piece(NamedTuple):
 
     text: str
     probability: float | None
-
-
-class Judged(NamedTuple):
-    """A text's place and what was found."""
-
-    place: str
-    detection: Detection
 
 
 def pieces(detection: Detection) -> Iterator[Piece]:

@@ -10,14 +10,9 @@ from lexergy.models.finetuned import Finetuned, FinetunedConfig, FinetunedEncode
 from lexergy.models.finetuned.rows import RowWriter
 from lexergy.recipes.finetuning import FinetuningRecipe
 from lexergy.recipes.training import TrainingRecipe
+from lexergy.tasks.finetuning.examples import FinetuneData, hold_out
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
-from lexergy.tasks.finetuning.training import (
-    FinetuneData,
-    finetune,
-    hold_out,
-    load_finetuned,
-    span_rows,
-)
+from lexergy.tasks.finetuning.training import finetune, load_finetuned, span_rows
 from lexergy.training.loop import train
 from lexergy.training.objectives.finetuning import Finetuning, LabelledRows, layer_rate_factors
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
-from lexergy.data.labelled import LabelledText, Question
+from lexergy.data.labelled import Question
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.models.energies.backbones import encoder_backbone
@@ -22,24 +22,13 @@ from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, open_workspace
+from lexergy.tasks.finetuning.examples import FinetuneData
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
 from lexergy.training.objectives.finetuning import Finetuning, LabelledRows, layer_rate_factors
 from lexergy.training.stage import train_into
 
 REPORT_FILE = "report.json"
 MAIN_METRIC: dict[Task, str] = {"classification": "accuracy", "regression": "spearman", "span": "exact_match"}
-
-Example = TypeVar("Example", LabelledText, Question)
-Examples = Sequence[LabelledText] | Sequence[Question]
-
-
-@dataclass(frozen=True)
-class FinetuneData:
-    """Examples to learn from, to choose the best weights and seed on, and to judge on."""
-
-    train: Examples
-    validation: Examples
-    test: Examples | None = None
 
 
 @dataclass(frozen=True)
@@ -90,22 +79,6 @@ def load_finetuned(folder: str | Path) -> Finetuned:
     if report.is_file():
         folder = Path(folder) / json.loads(report.read_text(encoding="utf-8"))["best"]
     return Finetuned.from_pretrained(folder)
-
-
-def hold_out(examples: Sequence[Example], share: float, seed: int) -> tuple[list[Example], list[Example]]:
-    """The examples without a share of their texts, and that share; equal texts, or contexts, stay together."""
-    groups = sorted({_group(example) for example in examples}, key=lambda group: hash_of([seed, group]))
-    if len(groups) < 2:
-        raise LexergyError("there is only one different text to learn from; expected at least two, to hold one out.")
-    held = set(groups[: max(1, round(share * len(groups)))])
-    return (
-        [example for example in examples if _group(example) not in held],
-        [example for example in examples if _group(example) in held],
-    )
-
-
-def _group(example: LabelledText | Question) -> str:
-    return example.text if isinstance(example, LabelledText) else example.context
 
 
 def judge(finetuned: Finetuned, examples: Any) -> dict[str, float]:

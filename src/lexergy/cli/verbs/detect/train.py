@@ -1,11 +1,10 @@
 """`lexergy detect train`: a detector from a person's own texts."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Seed, at_least, share
+from lexergy.cli.options import Json, Out, Seed, at_least, share
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 
@@ -15,42 +14,67 @@ if TYPE_CHECKING:
     from lexergy.tasks.detection.generation import GeneratedPairs
     from lexergy.tasks.detection.training import DetectorReport
 
-Sources = list[str]
+Human = Annotated[
+    list[str],
+    typer.Option("--human", help="Texts by people: a folder, a text, JSONL or Parquet file; may be given again."),
+]
+Machine = Annotated[
+    list[str] | None,
+    typer.Option("--machine", help="Texts by machines, given in the same way.", show_default=False),
+]
+Generator = Annotated[
+    str | None,
+    typer.Option("--generator", help="No texts by machines? This LM goes on from the first words of people's."),
+]
+NumPairs = Annotated[
+    int,
+    typer.Option("--pairs", help="With --generator: how many texts it writes.", callback=at_least(10, "400 will do")),
+]
+HumanField = Annotated[str, typer.Option("--human-field", help="Field of records that holds a text by people.")]
+MachineField = Annotated[str, typer.Option("--machine-field", help="Field of records that holds a text by a machine.")]
+BaseLM = Annotated[str, typer.Option("--lm", help="Frozen LM whose states and likelihoods are read.")]
+Layers = Annotated[
+    str | None,
+    typer.Option("--layers", help="Read the LM's states of these layers too, as in 12,18,24.", show_default="none"),
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Fine-tune this encoder instead: less accurate on few texts, much faster to ask."),
+]
+Epochs = Annotated[
+    int,
+    typer.Option("--epochs", help="With --encoder: passes over the texts, at most.", callback=at_least(1, "4 will do")),
+]
+BlockTokens = Annotated[
+    int, typer.Option("--block-tokens", help="Tokens read at once.", callback=at_least(16, "256 is a good start"))
+]
+ValidationShare = Annotated[
+    float,
+    typer.Option(
+        "--validation", metavar="SHARE", help="Share of the texts to calibrate on.", callback=share("0.1 will do")
+    ),
+]
+TestShare = Annotated[
+    float,
+    typer.Option("--test", metavar="SHARE", help="Share of the texts to judge on.", callback=share("0.2 will do")),
+]
 
 
 def train(
-    human: Annotated[
-        Sources, typer.Option(help="Texts by people: a folder, a text, JSONL or Parquet file; may be given again.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to write the detector to.")],
-    machine: Annotated[
-        Sources | None, typer.Option(help="Texts by machines, given in the same way.", show_default=False)
-    ] = None,
-    generator: Annotated[
-        str | None, typer.Option(help="No texts by machines? This LM goes on from the first words of people's.")
-    ] = None,
-    pairs: Annotated[
-        int, typer.Option(help="With --generator: how many texts it writes.", callback=at_least(10, "400 will do"))
-    ] = 400,
-    human_field: Annotated[str, typer.Option(help="Field of records that holds a text by people.")] = "text",
-    machine_field: Annotated[str, typer.Option(help="Field of records that holds a text by a machine.")] = "text",
-    lm: Annotated[str, typer.Option(help="Frozen LM whose states and likelihoods are read.")] = "smollm2-135m",
-    layers: Annotated[
-        str | None,
-        typer.Option(help="Read the LM's states of these layers too, as in 12,18,24.", show_default="none"),
-    ] = None,
-    encoder: Annotated[
-        str | None,
-        typer.Option(help="Fine-tune this encoder instead: less accurate on few texts, much faster to ask."),
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="With --encoder: at most.", callback=at_least(1, "4 will do"))] = 4,
-    block_tokens: Annotated[
-        int, typer.Option(help="Tokens read at once.", callback=at_least(16, "256 is a good start"))
-    ] = 256,
-    validation: Annotated[
-        float, typer.Option(help="Share of the texts to calibrate on.", callback=share("0.1 will do"))
-    ] = 0.1,
-    test: Annotated[float, typer.Option(help="Share of the texts to judge on.", callback=share("0.2 will do"))] = 0.2,
+    human: Human,
+    out: Out,
+    machine: Machine = None,
+    generator: Generator = None,
+    pairs: NumPairs = 400,
+    human_field: HumanField = "text",
+    machine_field: MachineField = "text",
+    lm: BaseLM = "smollm2-135m",
+    layers: Layers = None,
+    encoder: Encoder = None,
+    epochs: Epochs = 4,
+    block_tokens: BlockTokens = 256,
+    validation: ValidationShare = 0.1,
+    test: TestShare = 0.2,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -92,11 +116,11 @@ def train(
     if as_json:
         print_json(report)
     else:
-        show(report)
+        _print(report)
 
 
 def _texts(
-    human: Sources, machine: Sources | None, human_field: str, machine_field: str, generator: str | None, pairs: int
+    human: list[str], machine: list[str] | None, human_field: str, machine_field: str, generator: str | None, pairs: int
 ) -> "list[Example] | GeneratedPairs":
     if (machine is None) == (generator is None):
         raise LexergyError(
@@ -118,7 +142,7 @@ def _numbers(layers: str | None) -> tuple[int, ...]:
         raise LexergyError(f"`--layers` is {layers}; expected whole numbers, as in 12,18,24.") from error
 
 
-def show(report: "DetectorReport") -> None:
+def _print(report: "DetectorReport") -> None:
     """The report for people."""
     from lexergy.core.classification import METRIC_NAMES
 

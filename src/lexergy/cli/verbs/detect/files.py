@@ -1,4 +1,4 @@
-"""`lexergy detect`: machine or human?"""
+"""`lexergy detect files`: machine or human?"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -6,58 +6,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from lexergy.cli.options import Json
+from lexergy.cli.options import Html, Json, TextField
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
-from lexergy.cli.verbs import detect_train
 
 if TYPE_CHECKING:
-    from lexergy.data.texts import Unreadable
-    from lexergy.models.detection import Detector
-    from lexergy.report.heat_map import Judged
+    from lexergy.tasks.detection.judging import Judged
 
-FILES = "files"
 SHORT_TOKENS = 64  # below which a verdict is little more than a guess
 
 
-class _FilesUnlessNamed(TyperGroup):
-    """`lexergy detect MODEL FILE...` is `lexergy detect files MODEL FILE...`."""
-
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
-        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if named or not args else [FILES, *args])
-
-
-app = typer.Typer(
-    cls=_FilesUnlessNamed,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help=(
-        "Machine or human? Judge texts, or train a detector on your own.\n\n"
-        "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help"
-    ),
-)
-app.command("train")(detect_train.train)
+DetectorFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy detect train`.")]
+Sources = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="Text files, JSONL files (a text a line), folders; `-` is stdin."),
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")]
 
 
-@app.command(FILES)
 def files(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy detect train`.")],
-    sources: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Text files, JSONL files (a text a line), folders; `-` is stdin."),
-    ],
-    text_field: Annotated[str, typer.Option(help="The field of JSONL lines that holds the text.")] = "text",
-    explain: Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")] = (
-        False
-    ),
-    html: Annotated[Path | None, typer.Option(help="Write the coloured texts to this HTML page.")] = None,
+    model: DetectorFolder,
+    sources: Sources,
+    text_field: TextField = "text",
+    explain: Explain = False,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """The probability that a machine wrote each text, and its energy (positive: a machine).
 
-    Long texts are read in intersecting blocks, whose energies are averaged; of very long ones, 32 blocks spread
+    Long texts are read in overlapping blocks, whose energies are averaged; of very long ones, 32 blocks spread
     evenly. What cannot be read is named on stderr, the rest is judged, and the exit status is 1.
 
     Examples:
@@ -68,9 +45,9 @@ def files(
       cat essay.txt | lexergy detect runs/detector - --explain
       lexergy detect runs/detector essay.txt --html essay.html
     """
-    from lexergy.models.detection import Detector
+    from lexergy.tasks.detection.judging import judge_sources
 
-    judged, unreadable = _judge(Detector.from_pretrained(model), sources, text_field)
+    judged, unreadable = judge_sources(model, sources, text_field)
     if as_json:
         print_json({"texts": [_record(text, explain) for text in judged], "unreadable": unreadable})
     elif judged:
@@ -84,26 +61,6 @@ def files(
         print(f"error: {problem.place}: {problem.reason}", file=sys.stderr)
     if unreadable:
         raise typer.Exit(1)
-
-
-def _judge(detector: "Detector", sources: Sequence[str], text_field: str) -> "tuple[list[Judged], list[Unreadable]]":
-    from lexergy.data.texts import PlacedText, Unreadable, read_texts
-    from lexergy.errors import LexergyError
-    from lexergy.progress import progress_bar
-    from lexergy.report.heat_map import Judged
-
-    read = list(read_texts(sources, text_field=text_field))
-    texts = [entry for entry in read if isinstance(entry, PlacedText)]
-    unreadable = [entry for entry in read if isinstance(entry, Unreadable)]
-    judged = []
-    with progress_bar("texts", len(texts), enabled=len(texts) > 1) as bar:
-        for text, found in zip(texts, detector.detect(text.text for text in texts), strict=True):
-            if isinstance(found, LexergyError):
-                unreadable.append(Unreadable(text.place, str(found)))
-            else:
-                judged.append(Judged(text.place, found))
-            bar.advance(1)
-    return judged, unreadable
 
 
 def _record(judged: "Judged", explain: bool) -> dict:

@@ -1,0 +1,30 @@
+"""`lexergy detect`: machine or human? Judge texts, or train a detector."""
+
+import typer
+from typer.core import TyperGroup
+
+from lexergy.cli.verbs.detect.files import files
+from lexergy.cli.verbs.detect.train import train
+
+FILES = "files"
+
+
+class _FilesUnlessNamed(TyperGroup):
+    """`lexergy detect MODEL FILE...` is `lexergy detect files MODEL FILE...`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named or not args else [FILES, *args])
+
+
+app = typer.Typer(
+    cls=_FilesUnlessNamed,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help=(
+        "Machine or human? Judge texts, or train a detector on your own.\n\n"
+        "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help"
+    ),
+)
+app.command("train")(train)
+app.command(FILES)(files)

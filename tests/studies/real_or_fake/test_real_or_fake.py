@@ -32,20 +32,20 @@ TOY = {
 
 
 @pytest.fixture(scope="module")
-def toy_studies(tmp_path_factory):
+def carry_out(tmp_path_factory):
     """A function that carries out a study with toy settings, in one laboratory for all."""
     folder = tmp_path_factory.mktemp("studies")
     recipe = folder / "toy.yaml"
     recipe.write_text(yaml.safe_dump(laboratory_recipe(folder)))
 
-    def carry_out(name: str, **options):
+    def carried_out(name: str, **options):
         study = load_study(name)
         settings = {key: TOY.get(key, value) for key, value in study.sizes["cpu"].settings.items()}
         study = dataclasses.replace(study, sizes={"cpu": dataclasses.replace(study.sizes["cpu"], settings=settings)})
         return reproduce(name, study, recipe=recipe, runs=folder / RUNS, progress=False, **options)
 
-    carry_out.folder = folder
-    return carry_out
+    carried_out.folder = folder
+    return carried_out
 
 
 def refuse(*arguments, **settings):
@@ -53,8 +53,8 @@ def refuse(*arguments, **settings):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
-    result = toy_studies(name)
+def test_a_study_end_to_end(name, carry_out, tmp_path, monkeypatch):
+    result = carry_out(name)
     files = write_study(result, tmp_path, "the command")
     page = files.page.read_text()
     assert page.startswith(f"# {result.title}\n")
@@ -68,25 +68,25 @@ def test_a_study_end_to_end(name, toy_studies, tmp_path, monkeypatch):
     for place in ("generators.train_lm", "texts.write_twins", "energies.train_into", "laboratory.pair_energies"):
         monkeypatch.setattr(f"lexergy.tasks.real_or_fake.{place}", refuse)
     # As text: an interval of a single document has NaN ends, which equal nothing.
-    assert repr(toy_studies(name).conclusion) == repr(result.conclusion)
+    assert repr(carry_out(name).conclusion) == repr(result.conclusion)
 
 
-def test_several_seeds_and_a_single_energy(toy_studies, tmp_path):
-    result = toy_studies("detect-table-7", seeds=(0, 1))
+def test_several_seeds_and_a_single_energy(carry_out, tmp_path):
+    result = carry_out("detect-table-7", seeds=(0, 1))
     page = write_study(result, tmp_path, "").page.read_text()
     assert "Student's t over 2 seeds" in page
     with pytest.raises(LexergyError, match="the study detect-table-7 compares several; leave it out"):
-        toy_studies("detect-table-7", energy="unit")
+        carry_out("detect-table-7", energy="unit")
 
 
-def test_the_command_prints_its_table(toy_studies, monkeypatch, capsys):
-    monkeypatch.chdir(toy_studies.folder)
+def test_the_command_prints_its_table(carry_out, monkeypatch, capsys):
+    monkeypatch.chdir(carry_out.folder)
     assert run_command(["reproduce", "detect-figure-3", "--recipe", "toy.yaml", "--out", "here"]) == 0
     output = capsys.readouterr().out
     assert "Score differences between people's text" in output
     assert "right to left" in output
     assert "bilstm-small puts more of the pairs in the right order than linear" in output
-    assert (toy_studies.folder / "here" / "detect-figure-3.md").is_file()
+    assert (carry_out.folder / "here" / "detect-figure-3.md").is_file()
 
 
 def cell(accuracy_of_people: float, accuracy_of_machine: float, num: int = 100) -> Scores:

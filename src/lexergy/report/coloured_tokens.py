@@ -45,20 +45,20 @@ class Piece(NamedTuple):
 
 def pieces(text: str, spans: Sequence[Sequence[int]], energies: Sequence[float]) -> list[Piece]:
     """The text from beginning to end, cut at its tokens; tokens of the same characters are joined."""
-    found: list[Piece] = []
+    cut: list[Piece] = []
     done = 0
     for (start, end), energy in zip(spans, energies, strict=True):
         if end <= done:  # a letter of several bytes may be several tokens
-            if found and found[-1].energy is not None:
-                found[-1] = Piece(found[-1].text, found[-1].energy + energy)
+            if cut and cut[-1].energy is not None:
+                cut[-1] = Piece(cut[-1].text, cut[-1].energy + energy)
             continue
         if start > done:
-            found.append(Piece(text[done:start], None))
-        found.append(Piece(text[max(start, done) : end], energy))
+            cut.append(Piece(text[done:start], None))
+        cut.append(Piece(text[max(start, done) : end], energy))
         done = end
     if done < len(text):
-        found.append(Piece(text[done:], None))
-    return found
+        cut.append(Piece(text[done:], None))
+    return cut
 
 
 def colour(energy: float) -> Colour:
@@ -69,13 +69,13 @@ def colour(energy: float) -> Colour:
 def write_page(path: str | Path, texts: Sequence[Sequence[Piece]]) -> None:
     """One page with all texts; whatever a text says stays text."""
     key = " ".join(_span(Piece(f"{energy:g}", energy), "key") for energy in (0.0, 3.0, 6.0, 9.0, MOST))
-    atomic_write_text(path, PAGE.format(key=key, texts="\n".join(_paragraph(found) for found in texts)))
+    atomic_write_text(path, PAGE.format(key=key, texts="\n".join(_paragraph(text) for text in texts)))
 
 
-def _paragraph(found: Sequence[Piece]) -> str:
-    energies = [piece.energy for piece in found if piece.energy is not None]
+def _paragraph(text: Sequence[Piece]) -> str:
+    energies = [piece.energy for piece in text if piece.energy is not None]
     mean = f", {sum(energies) / len(energies):.2f} a token" if energies else ""
-    spans = "".join(_span(piece) for piece in found)
+    spans = "".join(_span(piece) for piece in text)
     return f'<p class="facts">energy {sum(energies):.2f}{mean}</p>\n<div class="text">{spans}</div>'
 
 

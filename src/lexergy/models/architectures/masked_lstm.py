@@ -117,7 +117,7 @@ class MaskedLSTM(nn.Module):
 
     def energy_table(self, length: int) -> Tensor:  # -> (V ** n,)
         """E_raw of all sequences, in lexicographic order."""
-        from_left, from_right = (one.path_scores(one.root(), length).flatten() for one in (self.left, self.right))
+        from_left, from_right = (lstm.path_scores(lstm.root(), length).flatten() for lstm in (self.left, self.right))
         return -(from_left + backwards(from_right, self.vocab_size, length))
 
     def replacement_energies(self, tokens: Tensor) -> Tensor:  # (N, n) -> (N, n, V)
@@ -141,13 +141,13 @@ class MaskedLSTM(nn.Module):
         return self.energy(changed.flatten(0, 1)).view(changed.shape[:2])
 
 
-def by_length(function: Callable[..., Tensor], tokens: Tensor, *others: Tensor) -> Tensor:  # (N, L), (N,) -> (N,)
+def by_length(function: Callable[..., Tensor], tokens: Tensor, *columns: Tensor) -> Tensor:  # (N, L), (N,) -> (N,)
     """`function` of the sequences of each length apart, without their padding, and of the others' same rows."""
     lengths = lengths_of(tokens)
     parts, rows = [], []
     for length in lengths.unique().tolist():
         chosen = (lengths == length).nonzero().squeeze(1)
-        parts.append(function(tokens[chosen, :length], *(other[chosen] for other in others)))
+        parts.append(function(tokens[chosen, :length], *(column[chosen] for column in columns)))
         rows.append(chosen)
     return torch.cat(parts)[torch.cat(rows).argsort()]
 

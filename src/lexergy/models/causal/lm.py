@@ -242,10 +242,10 @@ def _read_reference(folder: Path) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
-def _check_direction(found: str, expected: Direction, source: str | Path) -> None:
-    if found != expected:
-        loader = "RightToLeftLM" if found == "right_to_left" else "CausalLM"
+def _check_direction(actual: str, expected: Direction, source: str | Path) -> None:
+    if actual != expected:
+        loader = "RightToLeftLM" if actual == "right_to_left" else "CausalLM"
         raise LexergyError(
-            f"the LM in {source} reads {found.replace('_', ' ')}; expected {expected.replace('_', ' ')}; load it with "
+            f"the LM in {source} reads {actual.replace('_', ' ')}; expected {expected.replace('_', ' ')}; load it with "
             f"{loader}.from_pretrained."
         )

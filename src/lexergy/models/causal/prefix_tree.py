@@ -95,11 +95,11 @@ def reads_trees(model: Any, device: torch.device) -> bool:
     for place, text in enumerate(texts):
         tree.add(place, text)
     try:
-        found = tree_logits(model, tree, device)
+        read_together = tree_logits(model, tree, device)
         alone = [model(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0] for text in texts]
     except (TypeError, ValueError, RuntimeError, IndexError):
         return False
     return all(
-        torch.allclose(found[tree.paths[place]], logits, rtol=_PROBE_TOLERANCE, atol=_PROBE_TOLERANCE)
+        torch.allclose(read_together[tree.paths[place]], logits, rtol=_PROBE_TOLERANCE, atol=_PROBE_TOLERANCE)
         for place, logits in enumerate(alone)
     )

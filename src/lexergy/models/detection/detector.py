@@ -114,9 +114,9 @@ class Detector:
     def detect(self, texts: Iterable[str]) -> Iterator[Detection | LexergyError]:
         """What is found of each text, in order; an error in the place of a text too short to be judged."""
         remaining = iter(texts)
-        while some := [self.read(text) for text in islice(remaining, _TEXTS_AT_ONCE)]:
-            found = self.judge([text for text in some if self.blocks_of(text)])
-            yield from (next(found) if self.blocks_of(text) else _too_short(text) for text in some)
+        while batch := [self.read(text) for text in islice(remaining, _TEXTS_AT_ONCE)]:
+            detections = self.judge([text for text in batch if self.blocks_of(text)])
+            yield from (next(detections) if self.blocks_of(text) else _too_short(text) for text in batch)
 
     def judge(self, texts: Sequence[TokenisedText]) -> Iterator[Detection]:
         """What is found of texts that have been read, each long enough; their blocks go through together."""
@@ -200,10 +200,10 @@ def _read_settings(folder: Path) -> dict[str, Any]:
         )
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        found = values.pop("format")
+        version = values.pop("format")
         known = values["reader"] in READERS
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise LexergyError(f"`{path}` is damaged; copy the folder again or train again.") from error
-    if found != FORMAT or not known:
-        raise LexergyError(f"`{path}` is of another version of Lexergy (format {found}); train again.")
+    if version != FORMAT or not known:
+        raise LexergyError(f"`{path}` is of another version of Lexergy (format {version}); train again.")
     return values

@@ -137,11 +137,11 @@ class EncoderReader:
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
-        found: dict[int, Tensor] = {}
+        by_place: dict[int, Tensor] = {}
         for places in batches_by_length([len(block) for block in blocks], _TOKENS_AT_ONCE):
             energies = self.energy.token_energies([blocks[place] for place in places])
-            found.update(zip(places, energies, strict=True))
-        return [found[place] for place in range(len(blocks))]
+            by_place.update(zip(places, energies, strict=True))
+        return [by_place[place] for place in range(len(blocks))]
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)

@@ -73,7 +73,7 @@ class TokenEnergy(nn.Module):
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         check_shapes(prefix, continuations)
         tokens = sequence_batches(prefix.to(device_of(self)), continuations.to(device_of(self)), self.rows_per_batch)
-        scores = [_checked(self.function(some), len(some), self.function) for some in tokens]
+        scores = [_checked(self.function(rows), len(rows), self.function) for rows in tokens]
         return by_prefix(scores, continuations)
 
 
@@ -122,10 +122,10 @@ class TextEnergy:
                 "`as_energy(energy, lm)` before the first score."
             )
         scores = []
-        for some in sequence_batches(prefix, continuations, self.rows_per_batch):
-            numbers = self.function(decode(self.lm_tokenizer, some))
+        for rows in sequence_batches(prefix, continuations, self.rows_per_batch):
+            numbers = self.function(decode(self.lm_tokenizer, rows))
             values = torch.as_tensor(numbers, dtype=torch.float32, device=prefix.device)
-            scores.append(_checked(values, len(some), self.function))
+            scores.append(_checked(values, len(rows), self.function))
         return by_prefix(scores, continuations)
 
 

@@ -123,9 +123,9 @@ class EnergyModel(PreTrainedModel):
 
     def _fill(self, weights: dict[str, Tensor], source: str) -> None:
         expected = {name: tensor.shape for name, tensor in self.saved_state().items()}
-        found = {name: tensor.shape for name, tensor in weights.items()}
-        if expected != found:
-            wrong = sorted(expected.items() ^ found.items())[0][0]
+        given = {name: tensor.shape for name, tensor in weights.items()}
+        if expected != given:
+            wrong = sorted(expected.items() ^ given.items())[0][0]
             raise LexergyError(
                 f"the weights in '{source}' do not fit its config.json (first difference: {wrong}); "
                 "expected the pair that `save_pretrained` wrote; copy the folder again or train again."
@@ -187,17 +187,17 @@ def _read_weights(source: str) -> dict[str, Tensor]:
 def _file(source: str, name: str) -> Path:
     if Path(source).is_dir():
         path = Path(source) / name
-        found = str(path) if path.is_file() else None
+        location = str(path) if path.is_file() else None
     elif Path(source).is_absolute() or source.startswith(".") or source.count("/") > 1:
-        found = None
+        location = None
     else:
-        found = _from_hub(source, name)
-    if found is None:
+        location = _from_hub(source, name)
+    if location is None:
         raise LexergyError(
             f"no energy at '{source}': {name} not found; expected a folder written by "
             "`energy.save_pretrained`; check the path."
         )
-    return Path(found)
+    return Path(location)
 
 
 def _from_hub(source: str, name: str) -> str | None:

@@ -39,9 +39,9 @@ def sequence_batches(prefix: Tensor, continuations: Tensor, rows_per_batch: int)
     num_samples = continuations.shape[1]
     flat = continuations.flatten(0, 1)  # (B K, C)
     for start in range(0, len(flat), rows_per_batch):
-        some = flat[start : start + rows_per_batch]
-        owner = torch.arange(start, start + len(some), device=flat.device) // num_samples
-        yield whole_sequences(prefix[owner], some.unsqueeze(1))
+        rows = flat[start : start + rows_per_batch]
+        owner = torch.arange(start, start + len(rows), device=flat.device) // num_samples
+        yield whole_sequences(prefix[owner], rows.unsqueeze(1))
 
 
 def by_prefix(scores: list[Tensor], continuations: Tensor) -> Tensor:

@@ -193,7 +193,7 @@ class TransformerEnergy(EnergyModel):
         slices = continuations.split(self.rows_per_batch, dim=1)
         if self._shares(prefix, continuations):
             return torch.cat(list(self._shared(prefix, slices)), 1)
-        return torch.cat([self._whole(prefix, some) for some in slices], 1)
+        return torch.cat([self._whole(prefix, samples) for samples in slices], 1)
 
     def _shares(self, prefix: Tensor, continuations: Tensor) -> bool:
         if not self.config.causal or prefix.shape[1] == 0:

@@ -155,8 +155,8 @@ class Finetuned:
         """The likeliest label of each text or pair, and the probabilities of all."""
         names = self.model.config.label_names
         laws = self._outputs(texts).softmax(-1).tolist()
-        found = [dict(zip(names, law, strict=True)) for law in laws]
-        return [Classified(max(law, key=law.__getitem__), law) for law in found]
+        by_name = [dict(zip(names, law, strict=True)) for law in laws]
+        return [Classified(max(law, key=law.__getitem__), law) for law in by_name]
 
     def estimate(self, texts: Sequence[tuple[str, str | None]]) -> list[float]:
         """The number of each text or pair, on the scale of the training labels."""

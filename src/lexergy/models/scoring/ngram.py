@@ -64,11 +64,11 @@ class NgramScorer:
         return [[self._log_prob([word]) for word in text.split()] for text in texts]
 
     def _score(self, text: str) -> TextScore:
-        parts = list(re.finditer(r"\S+", text))
-        words = [START] + [match.group() for match in parts]
+        matches = list(re.finditer(r"\S+", text))
+        words = [START] + [match.group() for match in matches]
         order = self._lm.size()
         scores = [self._log_prob(words[max(0, place + 1 - order) : place + 1]) for place in range(1, len(words))]
-        return TextScore(tuple(scores), tuple(match.span() for match in parts))
+        return TextScore(tuple(scores), tuple(match.span() for match in matches))
 
     def _log_prob(self, words: list[str]) -> float:
         """log p(last | the others), which pocketsphinx wants in reverse."""

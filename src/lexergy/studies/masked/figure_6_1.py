@@ -43,7 +43,7 @@ Evidence = Mapping[Source, Curves]
 
 
 def _examine(experiment: Experiment, settings: Settings) -> Evidence:
-    found = {}
+    curves = {}
     for source in SOURCES:
         teacher = experiment.trained(source, PRETRAINING, "masked_conditionals")
         trained = {
@@ -53,15 +53,15 @@ def _examine(experiment: Experiment, settings: Settings) -> Evidence:
             }
             for method in METHODS
         }
-        found[source] = Curves(teacher.facts, trained)
-    return found
+        curves[source] = Curves(teacher.facts, trained)
+    return curves
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     rows: list[tuple[Cell, ...]] = []
     for source, name in SOURCES.items():
         for place, size in enumerate(SIZES):
-            values = [over_seeds([one[source].nll(method)[place] for one in evidence]).value for method in METHODS]
+            values = [over_seeds([seen[source].nll(method)[place] for seen in evidence]).value for method in METHODS]
             rows.append((name, size, *values, *_references(evidence, source)))
     return Conclusion(
         tables=(Table("held-out NLL, nats", ("data", "sequences", *METHODS.values(), "MLM of 100k", "true"), rows),),
@@ -76,26 +76,29 @@ def _findings(evidence: Sequence[Evidence]) -> Iterator[Finding]:
             f"{name} makes a better model than the energy of the masked LM trained on 100,000 sequences.",
             f"NLL(MLM) - NLL({name}), mean over laws and sizes, nats",
             mean(
-                [np.concatenate([one[source].better_than_masked_lm(method) for source in SOURCES]) for one in evidence]
+                [
+                    np.concatenate([seen[source].better_than_masked_lm(method) for source in SOURCES])
+                    for seen in evidence
+                ]
             ),
         )
     for method in PROJECTIONS:
         yield above(
             f"On little data {METHODS[method]} is better than the pseudo-likelihood from scratch.",
             f"NLL(PLL only) - NLL({METHODS[method]}), mean over laws and the sizes below {LITTLE:,}, nats",
-            mean([np.concatenate([one[source].better_on_little(method) for source in SOURCES]) for one in evidence]),
+            mean([np.concatenate([seen[source].better_on_little(method) for source in SOURCES]) for seen in evidence]),
         )
 
 
 def _references(evidence: Sequence[Evidence], source: Source) -> tuple[float, float]:
     """NLL of the masked LM's energy, and of the law itself."""
-    nll, true = (over_seeds([one[source].masked_lm[fact] for one in evidence]).value for fact in ("nll", "true"))
+    nll, true = (over_seeds([seen[source].masked_lm[fact] for seen in evidence]).value for fact in ("nll", "true"))
     return nll, true
 
 
 def _panel(evidence: Sequence[Evidence], source: Source) -> Panel:
     series = [
-        Series(name, SIZES, np.mean([one[source].nll(method) for one in evidence], axis=0).tolist())
+        Series(name, SIZES, np.mean([seen[source].nll(method) for seen in evidence], axis=0).tolist())
         for method, name in METHODS.items()
     ]
     masked_lm, true = _references(evidence, source)

@@ -61,6 +61,6 @@ def over_seeds(values: Sequence[float]) -> Estimate:
 
 def average(evidence: Sequence[Trainings], dataset: Dataset, objective: str, fact: str) -> float | None:
     """The mean over seeds, where there is such a number."""
-    found = [trainings[dataset].get(objective, {}).get(fact) for trainings in evidence]
-    values = [value for value in found if value is not None]
+    facts = [trainings[dataset].get(objective, {}).get(fact) for trainings in evidence]
+    values = [value for value in facts if value is not None]
     return float(np.mean(values)) if values else None

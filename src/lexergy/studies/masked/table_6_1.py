@@ -79,12 +79,15 @@ def gap_table(evidence: Sequence[Trainings], datasets: Sequence[Dataset], pairs:
 def _findings(evidence: Sequence[Trainings]) -> tuple[Finding, ...]:
     def all_gaps(worse: str, better: str, size: int | None = None) -> list[np.ndarray]:
         chosen = [dataset for dataset in PRINTED if size in (None, dataset.size)]
-        return [np.array([gaps([one], dataset, worse, better)[0] for dataset in chosen]) for one in evidence]
+        return [
+            np.array([gaps([trainings], dataset, worse, better)[0] for dataset in chosen]) for trainings in evidence
+        ]
 
     few, many = (all_gaps(PLL, LL, size) for size in SIZES)
     shrink = [small - large for small, large in zip(few, many, strict=True)]
     values = [
-        np.array([one[dataset][MLM]["mlm"] - one[dataset][PLL]["pll"] for dataset in PRINTED]) for one in evidence
+        np.array([trainings[dataset][MLM]["mlm"] - trainings[dataset][PLL]["pll"] for dataset in PRINTED])
+        for trainings in evidence
     ]
     return (
         above(
@@ -115,7 +118,7 @@ def _panel(evidence: Sequence[Trainings]) -> Panel:
     places = list(range(len(labels)))
     series = []
     for objective in OBJECTIVES:
-        nlls = [over_seeds([one[dataset][objective]["nll"] for one in evidence]) for dataset in PRINTED]
+        nlls = [over_seeds([trainings[dataset][objective]["nll"] for trainings in evidence]) for dataset in PRINTED]
         if len(evidence) == 1:
             series.append(Series(SHORT[objective], places, [nll.value for nll in nlls], style="points"))
         else:

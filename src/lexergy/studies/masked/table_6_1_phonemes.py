@@ -43,7 +43,7 @@ def _conclude(evidence: Sequence[Trainings]) -> Conclusion:
         Series(
             name,
             range(len(PRINTED)),
-            [over_seeds([one[dataset][objective][fact] for one in evidence]).value for dataset in PRINTED],
+            [over_seeds([trainings[dataset][objective][fact] for trainings in evidence]).value for dataset in PRINTED],
             style="points",
         )
         for name, objective, fact in (

@@ -50,7 +50,7 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     between = f"with a nucleus of {small_norm.top_p} - with all"
     return Conclusion(
         tables=(samplers_table(evidence, "nucleus", rows),),
-        panels=panels_by(evidence, "nucleus", [f"{one or 1:g}" for one in NUCLEI], {"norm": NORM, "deg": DEG}),
+        panels=panels_by(evidence, "nucleus", [f"{nucleus or 1:g}" for nucleus in NUCLEI], {"norm": NORM, "deg": DEG}),
         findings=(
             above(
                 "Degenerate Gibbs is poor with proposals of high entropy and improves with a smaller nucleus.",

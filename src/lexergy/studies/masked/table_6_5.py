@@ -45,9 +45,9 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     return Conclusion(
         tables=(_table(evidence, ended),),
         panels=(
-            _panel("BLEU at the end", lambda one: bleu(ended, one)),
-            _panel(ENERGY_AXIS, lambda one: average(ended, one, "energy")),
-            _panel("accepted", lambda one: average(evidence, one, "acceptance")),
+            _panel("BLEU at the end", lambda sampler: bleu(ended, sampler)),
+            _panel(ENERGY_AXIS, lambda sampler: average(ended, sampler, "energy")),
+            _panel("accepted", lambda sampler: average(evidence, sampler, "acceptance")),
         ),
         findings=tuple(finding for kind in KINDS for finding in _findings(evidence, ended, kind)),
     )
@@ -90,8 +90,8 @@ def _findings(evidence: Sequence[Seen], ended: Sequence[Seen], kind: Kind) -> It
 
 
 def _panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
-    found = {LABELS[kind]: [estimate(Sampler(kind, cooling=cooling)) for cooling in COOLINGS] for kind in KINDS}
-    return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], found)
+    estimates = {LABELS[kind]: [estimate(Sampler(kind, cooling=cooling)) for cooling in COOLINGS] for kind in KINDS}
+    return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], estimates)
 
 
 STUDY = Study(

@@ -59,21 +59,21 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
         *("method", "E_norm, nats per sentence", "± ", "BLEU", "±  "),
         *(f"BLEU{WHOLE_TEST}", "BLEU, thesis"),
     )
-    found = {
+    quantities = {
         "BLEU": [bleu(evidence, name) for name in PRINTED],
         ENERGY_AXIS: [average(evidence, name, "energy") for name in PRINTED],
     }
     return Conclusion(
         tables=(Table("translations", columns, rows),),
-        panels=tuple(points_panel("", ylabel, SHORT, {"": some}) for ylabel, some in found.items()),
+        panels=tuple(points_panel("", ylabel, SHORT, {"": estimates}) for ylabel, estimates in quantities.items()),
         findings=tuple(
             above(
-                f"Metropolis-Hastings around the mode of the {name} is better than {other}.",
-                f"BLEU({name}) - BLEU({other})",
-                bleu_gap(evidence, name, other),
+                f"Metropolis-Hastings around the mode of the {name} is better than {baseline}.",
+                f"BLEU({name}) - BLEU({baseline})",
+                bleu_gap(evidence, name, baseline),
             )
             for name in (LOCAL, RAW)
-            for other in (WARM_START, GIBBS, MASK_PREDICT)
+            for baseline in (WARM_START, GIBBS, MASK_PREDICT)
         ),
     )
 

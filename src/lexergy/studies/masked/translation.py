@@ -110,8 +110,8 @@ class Followed:
         return self.walk.bleu[:, :, self.sweeps].sum(axis=(1, 2))
 
     def _share(self, counts: np.ndarray) -> np.ndarray:
-        some = (..., self.sweeps)
-        return counts[some].sum(axis=(1, 2)) / self.walk.proposed[some].sum(axis=(1, 2))
+        kept = (..., self.sweeps)
+        return counts[kept].sum(axis=(1, 2)) / self.walk.proposed[kept].sum(axis=(1, 2))
 
 
 Seen: TypeAlias = Mapping[Hashable, Followed]
@@ -132,12 +132,12 @@ def follow(
 
 def during(evidence: Sequence[Seen], sweeps: slice) -> list[Seen]:
     """The same walks at other sweeps."""
-    return [{key: Followed(one.walk, sweeps) for key, one in seen.items()} for seen in evidence]
+    return [{key: Followed(followed.walk, sweeps) for key, followed in seen.items()} for seen in evidence]
 
 
-def average(evidence: Sequence[Seen], one: Hashable, quantity: Quantity) -> Estimate:
+def average(evidence: Sequence[Seen], name: Hashable, quantity: Quantity) -> Estimate:
     """The mean over sentences."""
-    return mean([getattr(seen[one], quantity) for seen in evidence])
+    return mean([getattr(seen[name], quantity) for seen in evidence])
 
 
 def gap(evidence: Sequence[Seen], first: Hashable, second: Hashable, quantity: Quantity) -> Estimate:
@@ -145,10 +145,10 @@ def gap(evidence: Sequence[Seen], first: Hashable, second: Hashable, quantity: Q
     return mean([getattr(seen[first], quantity) - getattr(seen[second], quantity) for seen in evidence])
 
 
-def bleu(evidence: Sequence[Seen], one: Hashable) -> Estimate:
+def bleu(evidence: Sequence[Seen], name: Hashable) -> Estimate:
     """The corpus's BLEU, with its bootstrap over sentences where there is one seed."""
-    sums = [seen[one].bleu for seen in evidence]
-    return over_runs([_value(some) for some in sums], [_std_error(some) for some in sums])
+    sums = [seen[name].bleu for seen in evidence]
+    return over_runs([_value(statistics) for statistics in sums], [_std_error(statistics) for statistics in sums])
 
 
 def bleu_gap(evidence: Sequence[Seen], first: Hashable, second: Hashable) -> Estimate:
@@ -164,5 +164,5 @@ def _value(statistics: np.ndarray) -> float:  # (S, 10)
 def _std_error(*statistics: np.ndarray) -> float:  # (S, 10)
     """Of a BLEU, or of the difference of two."""
     counts, _ = group_counts(range(len(statistics[0])), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, S)
-    values = [metric_named("bleu").value(counts @ torch.from_numpy(one).double()) for one in statistics]
+    values = [metric_named("bleu").value(counts @ torch.from_numpy(sums).double()) for sums in statistics]
     return float((values[0] - values[1] if len(values) == 2 else values[0]).std())

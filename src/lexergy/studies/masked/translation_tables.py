@@ -43,7 +43,7 @@ def points_panel(
 ) -> Panel:
     """Estimates with their intervals, one per category, for each label."""
     places = range(len(categories))
-    series = tuple(Series.of(label, places, found, "points") for label, found in estimates.items())
+    series = tuple(Series.of(label, places, points, "points") for label, points in estimates.items())
     return Panel(xlabel, ylabel, series, categories=tuple(categories))
 
 
@@ -53,13 +53,13 @@ def panels_by(
     """BLEU, energy and novel rate of each kind of sampler, setting by setting."""
 
     def panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
-        found = {LABELS[kind]: [estimate(one) for one in some] for kind, some in samplers.items()}
-        return points_panel(xlabel, ylabel, categories, found)
+        estimates = {LABELS[kind]: [estimate(sampler) for sampler in kinds] for kind, kinds in samplers.items()}
+        return points_panel(xlabel, ylabel, categories, estimates)
 
     return (
-        panel("BLEU", lambda one: bleu(evidence, one)),
-        panel(ENERGY_AXIS, lambda one: average(evidence, one, "energy")),
-        panel("novel transitions", lambda one: average(evidence, one, "novel")),
+        panel("BLEU", lambda sampler: bleu(evidence, sampler)),
+        panel(ENERGY_AXIS, lambda sampler: average(evidence, sampler, "energy")),
+        panel("novel transitions", lambda sampler: average(evidence, sampler, "novel")),
     )
 
 
@@ -76,15 +76,15 @@ def by_sweep(
     for sampler in samplers:
         end = evidence[0][sampler].walk.local.shape[2]
         sweeps = range(0 if quantity in ("energy", "bleu") else 1, end)
-        found = [estimate(sampler, sweep) for sweep in sweeps]
-        series.append(Series.of(LABELS[sampler.kind], sweeps, found))
+        estimates = [estimate(sampler, sweep) for sweep in sweeps]
+        series.append(Series.of(LABELS[sampler.kind], sweeps, estimates))
     return series
 
 
 def sweeps_table(series: Mapping[str, Sequence[Series]]) -> Table:
     """The curves of a figure as numbers, sweep by sweep; the start is sweep 0."""
-    columns = ["sweep", *(f"{name}, {one.label}" for name, some in series.items() for one in some)]
-    curves = [dict(zip(one.x, one.y, strict=True)) for some in series.values() for one in some]
+    columns = ["sweep", *(f"{name}, {line.label}" for name, lines in series.items() for line in lines)]
+    curves = [dict(zip(line.x, line.y, strict=True)) for lines in series.values() for line in lines]
     last = max(int(x) for curve in curves for x in curve)
     rows = [(sweep, *(curve.get(sweep) for curve in curves)) for sweep in range(last + 1)]
     return Table("sweep by sweep", tuple(columns), rows)

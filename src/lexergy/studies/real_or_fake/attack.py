@@ -94,11 +94,11 @@ def _over_windows(seeds: Sequence[Attacks], author: str, values: Sequence[np.nda
 def _conclude(seeds: Sequence[Attacks]) -> Conclusion:
     rows: list[tuple[Cell, ...]] = []
     for author in GOALS:
-        before, after = (float(np.mean([one.energies[author][:, end].mean() for one in seeds])) for end in (0, -1))
+        before, after = (float(np.mean([seen.energies[author][:, end].mean() for seen in seeds])) for end in (0, -1))
         ppl = [
-            float(np.exp(np.mean([one.log_perplexities[author][:, end].mean() for one in seeds]))) for end in (0, -1)
+            float(np.exp(np.mean([seen.log_perplexities[author][:, end].mean() for seen in seeds]))) for end in (0, -1)
         ]
-        fooled = _over_windows(seeds, author, [_fooled(one, author) for one in seeds])
+        fooled = _over_windows(seeds, author, [_fooled(seen, author) for seen in seeds])
         rows.append((author, before, after, *ppl, *fooled, PAPER_EXAMPLES[author]))
     columns = ("attacked", "energy", "after", "PPL", "after", "fooled (%)", "low", "high", "the paper's one example")
     return Conclusion(
@@ -109,11 +109,11 @@ def _conclude(seeds: Sequence[Attacks]) -> Conclusion:
 
 
 def _findings(seeds: Sequence[Attacks]) -> Iterator[Finding]:
-    for author, other in ((MACHINE, "people's"), (PEOPLE, "a machine's")):
+    for author, target in ((MACHINE, "people's"), (PEOPLE, "a machine's")):
         yield above(
-            f"A few replaced tokens make the energy take {author} for {other}.",
+            f"A few replaced tokens make the energy take {author} for {target}.",
             "share of windows that were told rightly and fooled it, per cent",
-            _over_windows(seeds, author, [_fooled(one, author) for one in seeds]),
+            _over_windows(seeds, author, [_fooled(seen, author) for seen in seeds]),
             50.0,
         )
         yield above(
@@ -122,7 +122,7 @@ def _findings(seeds: Sequence[Attacks]) -> Iterator[Finding]:
             _over_windows(
                 seeds,
                 author,
-                [one.log_perplexities[author][:, -1] - one.log_perplexities[author][:, 0] for one in seeds],
+                [seen.log_perplexities[author][:, -1] - seen.log_perplexities[author][:, 0] for seen in seeds],
             ),
         )
 

@@ -31,19 +31,19 @@ def accuracy(seeds: Sequence[Cells], keys: Sequence[Key]) -> Estimate:
     return _mean(seeds, keys, [[cells[key].accuracies for key in keys] for cells in seeds])
 
 
-def difference(seeds: Sequence[Cells], one: Sequence[Key], other: Sequence[Key]) -> Estimate:
+def difference(seeds: Sequence[Cells], first: Sequence[Key], second: Sequence[Key]) -> Estimate:
     """By how many points some cells are more accurate than others of the same windows, paired."""
-    pairs = list(zip(one, other, strict=True))
+    pairs = list(zip(first, second, strict=True))
     values = [[cells[a].accuracies - cells[b].accuracies for a, b in pairs] for cells in seeds]
-    return _mean(seeds, one, values)
+    return _mean(seeds, first, values)
 
 
-def unpaired(one: Sequence[Sample], other: Sequence[Sample]) -> Estimate:
+def unpaired(first: Sequence[Sample], second: Sequence[Sample]) -> Estimate:
     """By how much the mean of some windows is above that of others, for each seed."""
-    values = [float(a.values.mean() - b.values.mean()) for a, b in zip(one, other, strict=True)]
+    values = [float(a.values.mean() - b.values.mean()) for a, b in zip(first, second, strict=True)]
     errors = [
         math.hypot(*(std_error(part.values, groups=part.documents) for part in pair))
-        for pair in zip(one, other, strict=True)
+        for pair in zip(first, second, strict=True)
     ]
     return over_runs(values, errors)
 

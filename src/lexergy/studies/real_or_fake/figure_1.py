@@ -31,11 +31,11 @@ def _examine(laboratory: Laboratory, settings: Settings) -> Cells:
 
 def _conclude(seeds: Sequence[Cells]) -> Conclusion:
     prefixes = list(dict.fromkeys(prefix for _, prefix in seeds[0]))
-    found = {energy: [accuracy(seeds, [(energy, prefix)]) for prefix in prefixes] for energy in ENERGIES}
+    accuracies = {energy: [accuracy(seeds, [(energy, prefix)]) for prefix in prefixes] for energy in ENERGIES}
     first, second, last = prefixes[0], prefixes[1], prefixes[-1]
     return Conclusion(
-        tables=(_table(prefixes, found), metrics_table(seeds, ("energy", "prefix/window"))),
-        panels=(_panel(prefixes, found),),
+        tables=(_table(prefixes, accuracies), metrics_table(seeds, ("energy", "prefix/window"))),
+        panels=(_panel(prefixes, accuracies),),
         findings=(
             above(
                 "The longer the prefix, and the shorter what the machine wrote, the harder the task.",
@@ -67,7 +67,7 @@ def _lead(cells: Cells, prefix: str) -> Sample:
     return Sample(100 * (unit.accuracies - small.accuracies), unit.documents)
 
 
-def _table(prefixes: Sequence[str], found: Mapping[str, Sequence[Estimate]]) -> Table:
+def _table(prefixes: Sequence[str], accuracies: Mapping[str, Sequence[Estimate]]) -> Table:
     columns = ["prefix/window"]
     for energy in ENERGIES:
         columns += [f"{energy} (%)", "low", "high"]
@@ -75,14 +75,14 @@ def _table(prefixes: Sequence[str], found: Mapping[str, Sequence[Estimate]]) -> 
     for place, prefix in enumerate(prefixes):
         row: list[Cell] = [prefix]
         for energy in ENERGIES:
-            row += found[energy][place]
+            row += accuracies[energy][place]
         rows.append(tuple(row))
     return Table("accuracy by prefix", tuple(columns), rows)
 
 
-def _panel(prefixes: Sequence[str], found: Mapping[str, Sequence[Estimate]]) -> Panel:
+def _panel(prefixes: Sequence[str], accuracies: Mapping[str, Sequence[Estimate]]) -> Panel:
     ratios = [int(given) / int(length) for given, length in (prefix.split("/") for prefix in prefixes)]
-    series = tuple(Series.of(energy, ratios, estimates) for energy, estimates in found.items())
+    series = tuple(Series.of(energy, ratios, estimates) for energy, estimates in accuracies.items())
     return Panel("length of the prefix / length of the window", "balanced accuracy (%)", series, reference=50)
 
 

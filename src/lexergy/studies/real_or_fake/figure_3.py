@@ -26,21 +26,21 @@ def _examine(laboratory: Laboratory, settings: Settings) -> Differences:
     wanted = TextSet(settings["corpus"], settings["generator"])
     texts = laboratory.texts.read(wanted, "test")
     longest = (texts.contexts == texts.contexts.min()).numpy()  # what the machine wrote is longest
-    found = {}
+    samples = {}
     for energy in ENERGIES:
         scores = laboratory.scores(energy, [wanted], wanted)
         for direction, is_suffix in ((LEFT, False), (RIGHT, True)):
             chosen = scores.select(np.flatnonzero(longest & (texts.suffix.numpy() == is_suffix)))
             margins = chosen.energies[:, 1:] - chosen.energies[:, :1]  # (N, K)
             documents = [document for document in chosen.documents for _ in range(margins.shape[1])]
-            found[energy, direction] = Sample(margins.ravel(), documents)
-    return found
+            samples[energy, direction] = Sample(margins.ravel(), documents)
+    return samples
 
 
 def _conclude(seeds: Sequence[Differences]) -> Conclusion:
     rows = []
     for key in seeds[0]:
-        parts = [found[key] for found in seeds]
+        parts = [differences[key] for differences in seeds]
         groups = [part.documents for part in parts]
         share = mean([100.0 * (part.values > 0) for part in parts], groups=groups)
         middle = mean([part.values for part in parts], groups=groups)
@@ -54,21 +54,23 @@ def _conclude(seeds: Sequence[Differences]) -> Conclusion:
 
 
 def _findings(seeds: Sequence[Differences]) -> Iterator[Finding]:
-    for one, other in (("bilstm-small", "linear"), ("unit", "bilstm-big")):
+    for better, worse in (("bilstm-small", "linear"), ("unit", "bilstm-big")):
         gains, groups = [], []
-        for found in seeds:
-            pairs = [(found[one, direction], found[other, direction]) for direction in (LEFT, RIGHT)]
+        for differences in seeds:
+            pairs = [(differences[better, direction], differences[worse, direction]) for direction in (LEFT, RIGHT)]
             gains.append(np.concatenate([100.0 * (a.values > 0) - 100.0 * (b.values > 0) for a, b in pairs]))
             groups.append([document for a, _ in pairs for document in a.documents])
         yield above(
-            f"{one} puts more of the pairs in the right order than {other}.",
-            f"share of pairs in order, {one} - {other}, percentage points",
+            f"{better} puts more of the pairs in the right order than {worse}.",
+            f"share of pairs in order, {better} - {worse}, percentage points",
             mean(gains, groups=groups),
         )
 
 
 def _panel(seeds: Sequence[Differences], direction: str) -> Panel:
-    values = {energy: np.concatenate([found[energy, direction].values for found in seeds]) for energy in ENERGIES}
+    values = {
+        energy: np.concatenate([differences[energy, direction].values for differences in seeds]) for energy in ENERGIES
+    }
     return Panel("E(machine) - E(people)", "density", densities(values, SHOWN), title=direction)
 
 

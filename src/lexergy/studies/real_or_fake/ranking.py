@@ -36,8 +36,8 @@ def _precision(seeds: Sequence[Cells], kind: str, loss: str) -> Estimate:
     return _mean(seeds, [100 * cells[kind, loss].precisions for cells in seeds])
 
 
-def _difference(seeds: Sequence[Cells], one: tuple[str, str], other: tuple[str, str]) -> Estimate:
-    return _mean(seeds, [100 * (cells[one].precisions - cells[other].precisions) for cells in seeds])
+def _difference(seeds: Sequence[Cells], first: tuple[str, str], second: tuple[str, str]) -> Estimate:
+    return _mean(seeds, [100 * (cells[first].precisions - cells[second].precisions) for cells in seeds])
 
 
 def _mean(seeds: Sequence[Cells], values: Sequence[np.ndarray]) -> Estimate:
@@ -60,11 +60,11 @@ def _conclude(seeds: Sequence[Cells]) -> Conclusion:
 
 
 def _findings(seeds: Sequence[Cells]) -> Iterator[Finding]:
-    for one, other in (("bilstm-small", "linear"), ("unit", "bilstm-small")):
+    for first, second in (("bilstm-small", "linear"), ("unit", "bilstm-small")):
         yield above(
-            f"By the ranking loss too, {one} beats {other}.",
-            f"{one} - {other}, percentage points of P@1",
-            _difference(seeds, (one, RANKING), (other, RANKING)),
+            f"By the ranking loss too, {first} beats {second}.",
+            f"{first} - {second}, percentage points of P@1",
+            _difference(seeds, (first, RANKING), (second, RANKING)),
         )
     for kind in KINDS:
         yield similar(

@@ -45,9 +45,9 @@ def _conclude(seeds: Sequence[Cells]) -> Conclusion:
 
 
 def _findings(seeds: Sequence[Cells], corpora: Sequence[str]) -> Iterator[Finding]:
-    def over(one: str, other: str, sentence: str) -> Finding:
-        found = difference(seeds, [(one, corpus) for corpus in corpora], [(other, corpus) for corpus in corpora])
-        return above(sentence, f"{one} - {other}, {POINTS}", found)
+    def over(better: str, worse: str, sentence: str) -> Finding:
+        estimate = difference(seeds, [(better, corpus) for corpus in corpora], [(worse, corpus) for corpus in corpora])
+        return above(sentence, f"{better} - {worse}, {POINTS}", estimate)
 
     yield over("bilstm-small", "linear", "An energy that reads the order of tokens beats a bag of tokens.")
     yield over("bilstm-big", "bilstm-small", "The bigger BiLSTM beats the smaller one.")

@@ -60,17 +60,17 @@ def _findings(seeds: Sequence[Cells], corpora: Sequence[str]) -> Iterator[Findin
     """Comparisons on the same test texts, over all corpora together."""
 
     def compare(pairs: Sequence[tuple[Key, Key]], sentence: str, quantity: str, threshold: float = 0.0) -> Finding:
-        found = difference(seeds, [one for one, _ in pairs], [other for _, other in pairs])
-        return above(sentence, f"{quantity}, {POINTS}", found, threshold)
+        estimate = difference(seeds, [first for first, _ in pairs], [second for _, second in pairs])
+        return above(sentence, f"{quantity}, {POINTS}", estimate, threshold)
 
     others = {test: [corpus for corpus in corpora if corpus != test] for test in corpora}
     yield compare(
-        [((test, test), (other, test)) for test in corpora for other in others[test]],
+        [((test, test), (train, test)) for test in corpora for train in others[test]],
         "Energies do worse on corpora that they were not trained on.",
         "trained on the test corpus - on another",
     )
     yield compare(
-        [((row_name(others[test]), test), (other, test)) for test in corpora for other in others[test]],
+        [((row_name(others[test]), test), (train, test)) for test in corpora for train in others[test]],
         "Trained on two corpora, an energy does better on the third than trained on either.",
         "trained on both others - on one of them",
     )

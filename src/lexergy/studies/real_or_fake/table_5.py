@@ -52,7 +52,7 @@ def _findings(seeds: Sequence[Cells], rows: Sequence[str], corpora: Sequence[str
             yield above(
                 f"The bigger, unseen generator's texts are harder to tell ({row}).",
                 f"accuracy on {SEEN}'s texts - on the unseen generator's, {POINTS}",
-                unpaired(*([_pooled(cells, one, corpora) for cells in seeds] for one in (seen, row))),
+                unpaired(*([_pooled(cells, generator, corpora) for cells in seeds] for generator in (seen, row))),
             )
             yield above(
                 f"Energies trained on other generators tell the unseen one's texts better than chance ({row}).",

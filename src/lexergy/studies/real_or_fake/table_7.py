@@ -30,13 +30,13 @@ def _conclude(seeds: Sequence[Cells]) -> Conclusion:
 
 
 def _findings(seeds: Sequence[Cells], corpus: str) -> Iterator[Finding]:
-    for one, other, sentence in (
+    for better, worse, sentence in (
         (THREE, ONE, "More negatives improve accuracy."),
         (WORST, THREE, "Harder negatives improve accuracy further."),
         (WORST, ONE, "The worst of three is better than a random one."),
     ):
-        found = difference(seeds, [(one, corpus)], [(other, corpus)])
-        yield above(sentence, f"{one} - {other}, {POINTS}", found)
+        estimate = difference(seeds, [(better, corpus)], [(worse, corpus)])
+        yield above(sentence, f"{better} - {worse}, {POINTS}", estimate)
 
 
 STUDY = Study(

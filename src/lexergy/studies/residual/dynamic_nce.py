@@ -20,7 +20,7 @@ MODELS = {
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    runs = [one.run for one in evidence]
+    runs = [seen.run for seen in evidence]
     gains = {name: [joint_gains(run, name) for run in runs] for name in MODELS}  # (N,) per run
     estimates = {name: mean(values) for name, values in gains.items()}
     rows: list[tuple[Cell, ...]] = []

@@ -77,7 +77,7 @@ def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    runs = [Steps(*(one.array(name) for name in Steps._fields)) for one in evidence]
+    runs = [Steps(*(seen.array(name) for name in Steps._fields)) for seen in evidence]
     pooled = Steps(*(np.concatenate(parts) for parts in zip(*runs, strict=True)))
     # Perplexity of the joint model over the base LM's, at each position (C,), and exactly at the last.
     optimistic, pessimistic = (np.exp((pooled.base - joint).mean(0)) for joint in (pooled.upper, pooled.lower))

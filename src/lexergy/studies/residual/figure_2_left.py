@@ -16,7 +16,7 @@ STABLE = 0.005  # nats per token, half a per cent of the perplexity
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    estimates = [one.run.energies[one.energy].perplexity for one in evidence]
+    estimates = [seen.run.energies[seen.energy].perplexity for seen in evidence]
     curves = [estimate.curve for estimate in estimates]
     sizes = [point.num_samples for point in curves[0]]
     lower = np.mean([[point.lower for point in curve] for curve in curves], axis=0)  # (S,)

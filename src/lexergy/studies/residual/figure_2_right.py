@@ -29,7 +29,7 @@ def unique_share_of_all(tokens: np.ndarray, order: int) -> float:  # (N, C)
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    tokens = {writer: [one.array(f"{writer}_tokens") for one in evidence] for writer in WRITERS}  # (N, C) per run
+    tokens = {writer: [seen.array(f"{writer}_tokens") for seen in evidence] for writer in WRITERS}  # (N, C) per run
     shares = {
         (writer, order): [100 * unique_share(texts, order) for texts in tokens[writer]]
         for writer in WRITERS

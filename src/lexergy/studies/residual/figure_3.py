@@ -27,7 +27,7 @@ class Scores(NamedTuple):
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     models = {"base LM": _base_scores, "joint model": _joint_scores}
-    scores = {model: [score(one) for one in evidence] for model, score in models.items()}
+    scores = {model: [score(seen) for seen in evidence] for model, score in models.items()}
     differences = {model: [run.people - run.own_mean for run in runs] for model, runs in scores.items()}
     rows = []
     for model, runs in scores.items():
@@ -48,16 +48,16 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     )
 
 
-def _base_scores(one: Evidence) -> Scores:
+def _base_scores(seen: Evidence) -> Scores:
     """log P_LM."""
-    return Scores(one.array("human_log_prob"), one.array("base_log_prob"), one.array("base_mean_log_prob"))
+    return Scores(seen.array("human_log_prob"), seen.array("base_log_prob"), seen.array("base_mean_log_prob"))
 
 
-def _joint_scores(one: Evidence) -> Scores:
+def _joint_scores(seen: Evidence) -> Scores:
     """log P_LM - E - log Z."""
-    log_z = (one.array("log_z_lower") + one.array("log_z_upper")) / 2
-    people, sample = (one.array(f"{name}_log_prob") - one.array(f"{name}_energy") for name in ("human", "joint"))
-    return Scores(people - log_z, sample - log_z, one.array("joint_mean_score") - log_z)
+    log_z = (seen.array("log_z_lower") + seen.array("log_z_upper")) / 2
+    people, sample = (seen.array(f"{name}_log_prob") - seen.array(f"{name}_energy") for name in ("human", "joint"))
+    return Scores(people - log_z, sample - log_z, seen.array("joint_mean_score") - log_z)
 
 
 def _panel(model: str, runs: Sequence[Scores]) -> Panel:

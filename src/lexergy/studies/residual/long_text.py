@@ -49,12 +49,12 @@ def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     length = evidence[0].run.recipe.windows.continuation
-    people = [one.array("human_log_prob") / length for one in evidence]  # (N,) per run
+    people = [seen.array("human_log_prob") / length for seen in evidence]  # (N,) per run
     # Nats per token that each chunk is less likely to the LM than people's text: (N, J) per run.
     distance = {
         writer: [
-            human[:, None] - one.array(f"{writer}_log_prob") / length
-            for human, one in zip(people, evidence, strict=True)
+            human[:, None] - seen.array(f"{writer}_log_prob") / length
+            for human, seen in zip(people, evidence, strict=True)
         ]
         for writer in WRITERS
     }
@@ -87,7 +87,7 @@ def _closer(distance: dict[str, list[np.ndarray]], chunk: int) -> Finding:
 
 
 def _unique_shares(evidence: Sequence[Evidence], writer: str) -> list[np.ndarray]:  # (N,) per run, in %
-    return [100 * unique_share(one.array(f"{writer}_tokens"), ORDER) for one in evidence]
+    return [100 * unique_share(seen.array(f"{writer}_tokens"), ORDER) for seen in evidence]
 
 
 def _unique_table(evidence: Sequence[Evidence]) -> Table:

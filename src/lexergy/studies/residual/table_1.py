@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 def _rows(evidence: Sequence[Evidence]) -> list[Row]:
-    runs = [one.run for one in evidence]
+    runs = [seen.run for seen in evidence]
     counts = count_parameters(runs[0].recipe)
     baselines = [_baseline_row(runs, name, counts[name]) for name in runs[0].baselines]
     joints = [_joint_row(runs, name, counts[name]) for name in runs[0].energies]
@@ -145,9 +145,9 @@ def _findings(rows: Sequence[Row]) -> Iterator[Finding]:
     gains = {row.paper_name: row.gains for row in reversed(rows)}
     ralm, balm, unit = (gains.get(name) for name in ("RALM", "BALM", "joint UniT"))
     bit = gains.get("joint BiT-Base") or gains.get("joint BiT-Med")
-    for found, name in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
-        if found is not None:
-            yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(found))
+    for gain, name in ((ralm, "RALM"), (unit, "Joint UniT"), (bit, "Joint BiT")):
+        if gain is not None:
+            yield above(f"{name} has a lower perplexity than the base LM.", f"gain, {NATS}", mean(gain))
     if unit is not None and bit is not None:
         sentence = "Joint BiT has a lower perplexity than joint UniT."
         yield above(sentence, f"gain of BiT - gain of UniT, {NATS}", mean_difference(bit, unit))

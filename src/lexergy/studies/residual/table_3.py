@@ -69,7 +69,7 @@ def rows(subject: Subject, ids: range) -> pa.Table:
 def _compare(subject: Subject, tokens: list[int], place: int, seed: int) -> dict[str, Any]:
     """Both laws of the token at `place`; the energy sees as much text as it was trained on."""
     lm, candidates = subject.joint.lm, subject.settings["candidates"]
-    found = subject.joint.next_token(
+    next_tokens = subject.joint.next_token(
         tokens[:place],
         candidates=candidates,
         num_samples=subject.settings["samples"],
@@ -78,16 +78,16 @@ def _compare(subject: Subject, tokens: list[int], place: int, seed: int) -> dict
         seed=seed,
         given=place - subject.windows.prefix_length,
     )
-    entry = next(entry for entry in found.base_entries if entry.token == tokens[place])
+    entry = next(entry for entry in next_tokens.base_entries if entry.token == tokens[place])
     context = lm.decode(torch.tensor(tokens[:place]))[0]
-    return {"context": context, "word": entry.text, "base": entry.base, "joint": entry.joint, **_shown(found)}
+    return {"context": context, "word": entry.text, "base": entry.base, "joint": entry.joint, **_shown(next_tokens)}
 
 
-def _shown(found: NextTokens) -> dict[str, Any]:
+def _shown(next_tokens: NextTokens) -> dict[str, Any]:
     def listed(entries: list[NextToken], law: str) -> list[dict[str, Any]]:
         return [{"text": entry.text, "probability": getattr(entry, law)} for entry in entries[:SHOWN]]
 
-    return {"base_top": listed(found.base_entries, "base"), "joint_top": listed(found.entries, "joint")}
+    return {"base_top": listed(next_tokens.base_entries, "base"), "joint_top": listed(next_tokens.entries, "joint")}
 
 
 _TOP = pa.list_(pa.struct({"text": pa.string(), "probability": pa.float64()}))
@@ -109,7 +109,7 @@ def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    changes = {kind: [_log_ratios(one, kind) for one in evidence] for kind in (REPEATED, BEFORE)}  # (n,) per run
+    changes = {kind: [_log_ratios(seen, kind) for seen in evidence] for kind in (REPEATED, BEFORE)}  # (n,) per run
     lowered = {kind: _share_lowered(runs) for kind, runs in changes.items()}
     lines: list[tuple[Cell, ...]] = [
         (kind, sum(map(len, runs)), *(100 * share for share in lowered[kind]), *mean(runs))
@@ -140,14 +140,14 @@ def _share_lowered(runs: Sequence[np.ndarray]) -> Estimate:
     return proportion(int((changes < 0).sum()), len(changes))
 
 
-def _log_ratios(one: Evidence, kind: str) -> np.ndarray:
-    records = [record for record in one.table.to_pylist() if record["kind"] == kind]
+def _log_ratios(seen: Evidence, kind: str) -> np.ndarray:
+    records = [record for record in seen.table.to_pylist() if record["kind"] == kind]
     return np.array([np.log(record["joint"] / record["base"]) for record in records])
 
 
-def _examples(one: Evidence) -> Table:
+def _examples(seen: Evidence) -> Table:
     """Repetitions with both laws side by side, likeliest tokens first; the repeated word is marked."""
-    repetitions = [record for record in one.table.to_pylist() if record["kind"] == REPEATED]
+    repetitions = [record for record in seen.table.to_pylist() if record["kind"] == REPEATED]
     lines: list[tuple[Cell, ...]] = []
     for record in repetitions[:EXAMPLES]:
         for rank, (base, joint) in enumerate(zip(record["base_top"], record["joint_top"], strict=True)):

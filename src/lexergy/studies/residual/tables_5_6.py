@@ -27,7 +27,7 @@ NUM_BINS = 24
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     first = evidence[0]  # examples of one run are enough
     order = np.argsort(first.array("human_rank"), kind="stable")  # people's text judged best first
-    energies = {writer: np.concatenate([one.array(f"{writer}_energy") for one in evidence]) for writer in WRITERS}
+    energies = {writer: np.concatenate([seen.array(f"{writer}_energy") for seen in evidence]) for writer in WRITERS}
     lower = energies["human"] < energies["base"]
     return Conclusion(
         tables=(
@@ -52,16 +52,16 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
             above(
                 "The joint model's choice has a lower energy than a plain sample of the LM.",
                 "energy, base LM - joint model",
-                mean_difference(*([one.array(name) for one in evidence] for name in ("base_energy", "joint_energy"))),
+                mean_difference(*([seen.array(name) for seen in evidence] for name in ("base_energy", "joint_energy"))),
             ),
         ),
     )
 
 
-def _examples(name: str, one: Evidence, chosen: np.ndarray) -> Table:
+def _examples(name: str, seen: Evidence, chosen: np.ndarray) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for number in chosen.tolist():
-        record = one.table.slice(number, 1).to_pylist()[0]
+        record = seen.table.slice(number, 1).to_pylist()[0]
         for place, (writer, label) in enumerate(WRITERS.items()):
             prefix = record["prefix_text"] if place == 0 else ""
             rows.append((prefix, label, record[f"{writer}_text"], record[f"{writer}_energy"]))

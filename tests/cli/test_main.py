@@ -65,7 +65,8 @@ def test_no_arguments_shows_help(capsys):
 def test_help_is_quick_and_imports_nothing_heavy():
     heavy = ["torch", "transformers", "datasets", "matplotlib", "pyarrow", "numpy", "rich", "jinja2"]
     program = (
-        "import sys; from lexergy.cli.main import run_command; run_command(['generate', '--help']); "
+        "import sys; from lexergy.cli.main import run_command; run_command(['--help']); "
+        "run_command(['generate', '--help']); "
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
     )
     seconds = []

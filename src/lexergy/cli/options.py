@@ -61,6 +61,21 @@ def read_prompt(prompt: str) -> str:
     return text
 
 
+def read_lines(file: str) -> list[str]:
+    """The lines of a file, or of stdin."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise LexergyError(f"the file `{file}` is not UTF-8 text (byte {error.start}); convert it first.") from None
+    except IsADirectoryError:
+        raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
+    lines = text.split("\n")
+    lines = lines[:-1] if lines and not lines[-1] else lines
+    if not any(line.strip() for line in lines):
+        raise LexergyError(f"the file `{file}` holds no text; expected one sentence a line.")
+    return [line.removesuffix("\r") for line in lines]
+
+
 def choose_energy(result: "RunResult", name: str | None) -> str:
     """The energy asked for, or the recipe's first."""
     names = list(result.energies)
@@ -77,6 +92,13 @@ RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A recipe: a YAML file, or the name of one that comes with Lexergy.")
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, such as runs/quickstart.")]
+ScorerName = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="Electric, a two-tower model, a causal or a masked LM: a folder, a Hub name, a GGUF file, `smollm2-135m`.",
+    ),
+]
 Prompt = Annotated[str, typer.Option("--prompt", help="Text to continue; `-` reads it from stdin.")]
 EnergyName = Annotated[
     str | None,
@@ -113,11 +135,13 @@ TopP = Annotated[
 ]
 Relative = Annotated[
     bool,
-    typer.Option("--relative", help="Less each token's log-frequency: what its context says, be it common or rare."),
+    typer.Option(
+        "--relative", help="Subtract each token's log-frequency: what its context says of it, common or rare."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 RecipeOut = Annotated[
     Path | None, typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>")
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write the coloured texts to this HTML page too.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]

@@ -1,25 +1,27 @@
 """`lexergy explain`: which word of a text does the model find odd?"""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json
+from lexergy.cli.options import Html, Json, ScorerName, read_lines
 from lexergy.cli.render import print_json, print_lines, visible
-from lexergy.cli.verbs.score import Model, read_lines
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.report.coloured_tokens import Piece
 
 
+Text = Annotated[str | None, typer.Option("--text", help="A text to look at.")]
+TextFile = Annotated[str | None, typer.Option("--file", help="A file of texts, one a line; `-` reads stdin.")]
+
+
 def explain(
-    model: Model,
-    text: Annotated[str | None, typer.Option("--text", help="A text to look at.")] = None,
-    file: Annotated[str | None, typer.Option("--file", help="A file of texts, one a line; `-` reads stdin.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the coloured texts to this HTML page too.")] = None,
+    model: ScorerName,
+    text: Text = None,
+    file: TextFile = None,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """Colour the tokens of a text by energy, -log p of each given the others.

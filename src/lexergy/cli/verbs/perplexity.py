@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import EnergyName, Json, RunFolder, at_least, choose_energy
+from lexergy.cli.options import Json, RunFolder, at_least, choose_energy
 from lexergy.cli.render import print_json, print_paragraphs, print_table
 from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
 from lexergy.errors import LexergyError
@@ -32,6 +32,9 @@ NumWindows = Annotated[
         callback=at_least(1, "leave it out for as many as in the run"),
     ),
 ]
+OnlyEnergy = Annotated[
+    str | None, typer.Option("--energy", help="Which of the run's energies to use.", show_default="all of them")
+]
 SeedOfSamples = Annotated[
     int | None,
     typer.Option(
@@ -47,7 +50,7 @@ def perplexity(
     run: RunFolder,
     samples: NumSamples = None,
     windows: NumWindows = None,
-    energy: EnergyName = None,
+    energy: OnlyEnergy = None,
     seed: SeedOfSamples = None,
     as_json: Json = False,
 ) -> None:

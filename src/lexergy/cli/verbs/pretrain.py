@@ -25,8 +25,8 @@ def pretrain(
 ) -> None:
     """Pre-train Electric and its relatives on packed text.
 
-    A finished model is never trained again; a stopped training goes on where it was when the command is given again.
-    Each model lies in a folder of its own, ready for `lexergy score`, `rescore` and `explain`.
+    A finished model is never trained again; a training that was stopped goes on where it was when the command is
+    given again. Each model gets a folder of its own, ready for `lexergy score`, `rescore` and `explain`.
 
     Examples:
 

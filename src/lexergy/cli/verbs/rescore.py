@@ -56,8 +56,8 @@ def rescore(
     """Re-rank n-best lists: argmax first pass + lambda * log-score.
 
     lambda is chosen on the dev list. Beside each model stand the first pass (1-best) and the oracle; the difference to
-    the first pass has a 95 % interval and a p-value by a bootstrap of matched pairs over utterances. Scores are kept
-    in the cache: a stopped run goes on where it was.
+    the first pass has a 95 % interval and a p-value by a matched-pairs bootstrap over utterances. Scores are kept
+    in the cache: a command that was stopped goes on where it was.
 
     Examples:
 

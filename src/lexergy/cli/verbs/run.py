@@ -14,7 +14,7 @@ def run(
     """Run a recipe, stage by stage, and write its report.
 
     The stages are windows, language model, negatives, energies, perplexity and samples. A finished
-    stage is never redone; a stopped run goes on where it was when the command is given again.
+    stage is never redone; a run that was stopped goes on where it was when the command is given again.
 
     Examples:
 

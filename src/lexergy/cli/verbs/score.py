@@ -2,38 +2,31 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Relative
+from lexergy.cli.options import Json, Relative, ScorerName, read_lines
 from lexergy.cli.render import visible
-from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.tasks.cloze.scoring import ScoredTexts
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="Electric, a two-tower model, a causal or a masked LM: a folder, a Hub name, a GGUF file, `smollm2-135m`.",
-    ),
-]
+Sentences = Annotated[str, typer.Argument(metavar="FILE", help="A text file, one sentence a line; `-` reads stdin.")]
+Tokens = Annotated[bool, typer.Option("--tokens", help="Print the score of each token too.")]
 
 
 def score(
-    model: Model,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A text file, one sentence a line; `-` reads stdin.")],
-    tokens: Annotated[bool, typer.Option("--tokens", help="The score of each token too.")] = False,
+    model: ScorerName,
+    file: Sentences,
+    tokens: Tokens = False,
     relative: Relative = False,
     as_json: Json = False,
 ) -> None:
     """Log-scores of sentences: pseudo-log-likelihood, or a causal LM's log-likelihood.
 
     One line for each sentence: its score, its number of tokens, and the sentence. Higher is likelier. With --json, one
-    JSON object a line. What was scored once is kept in the cache, so that a stopped run goes on where it was.
+    JSON object a line. Scores are kept in the cache: a command that was stopped goes on where it was.
 
     Examples:
 
@@ -50,21 +43,6 @@ def score(
     for shard in scored_shards(load_scorer(model), model, texts, relative=relative):
         _print(shard, number, tokens=tokens, as_json=as_json)
         number += len(shard.texts)
-
-
-def read_lines(file: str) -> list[str]:
-    """The lines of a file, or of stdin."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise LexergyError(f"the file `{file}` is not UTF-8 text (byte {error.start}); convert it first.") from None
-    except IsADirectoryError:
-        raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
-    lines = text.split("\n")
-    lines = lines[:-1] if lines and not lines[-1] else lines
-    if not any(line.strip() for line in lines):
-        raise LexergyError(f"the file `{file}` holds no text; expected one sentence a line.")
-    return [line.removesuffix("\r") for line in lines]
 
 
 def _print(shard: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> None:

@@ -80,7 +80,7 @@ def train(
 ) -> None:
     """Train a detector on texts of people and of machines, and say what it is worth.
 
-    A stopped training goes on where it was when the command is given again; a finished one is only read.
+    A training that was stopped goes on where it was when the command is given again; a finished one is only read.
 
     Texts are split by document; those that begin with the same words, or stand on the same line of one JSONL file,
     stay on one side. Line breaks, quotes, ends and lengths are made alike, since a detector would learn them first;

@@ -118,7 +118,8 @@ def train(
     """Fine-tune with several seeds and report the medians of the metrics.
 
     Rates fall from layer to layer, and the defaults are those of the Electric paper (Table 3), for models of
-    BERT-Base's size; small models want a higher --learning-rate. A stopped command goes on where it was.
+    BERT-Base's size; small models want a higher --learning-rate. A command that was stopped goes on where it
+    was.
 
     Examples:
 

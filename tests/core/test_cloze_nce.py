@@ -212,10 +212,10 @@ def test_positions_are_different_and_all_equally_likely():
     assert chi_square < 30  # 9 degrees of freedom: p < 5e-4
 
 
-def test_a_weakened_law_lies_between_the_frequencies_and_the_noise():
+def test_a_weakened_noise_lies_between_the_frequencies_and_the_noise():
     noise, frequencies = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]).log(), torch.tensor([0.1, 0.4, 0.5]).log()
     weakened = {
-        strength: cloze_nce.weakened_law(noise + 3.0, frequencies, strength).softmax(-1) for strength in (0, 0.5, 1)
+        strength: cloze_nce.weakened_noise(noise + 3.0, frequencies, strength).softmax(-1) for strength in (0, 0.5, 1)
     }
     torch.testing.assert_close(weakened[0], frequencies.exp().expand(2, -1))
     torch.testing.assert_close(weakened[1], noise.exp())

@@ -1,6 +1,6 @@
 """How well energies tell machine text from people's: threshold, ranking and calibration, with intervals.
 
-A text counts as machine-written when its energy is positive: P(machine | x) = sigmoid(E(x)). Intervals are of the
+A text counts as machine-written when its energy is positive: P(machine | x) = sigmoid(E(x)). Intervals come from the
 bootstrap over documents, since windows of one document are not independent.
 """
 
@@ -37,7 +37,7 @@ class ClassificationMetrics:
 
     balanced_accuracy: Metric  # mean of the two classes' accuracies, at energy 0
     auc: Metric  # P(E(machine) > E(person)), ties counted half
-    recall_at_1: Metric  # share of machine text found where at most 1 % of people's text is accused
+    recall_at_1: Metric  # share of machine text recognised when at most 1 % of people's text is accused
     recall_at_5: Metric
     calibration_error: Metric  # expected calibration error of P(machine)
 
@@ -75,8 +75,8 @@ def classification_metrics(
     once = torch.ones(1, len(energies), dtype=torch.double)
     chunk = max(1, WEIGHTS_AT_ONCE // len(energies))
     resampled: dict[str, list[Tensor]] = {name: [] for name in statistics}
-    for some in counts.split(chunk) if counts.shape[1] > 1 else ():
-        weights = some[:, membership]  # (r, N)
+    for resamples in counts.split(chunk) if counts.shape[1] > 1 else ():
+        weights = resamples[:, membership]  # (r, N)
         for name, statistic in statistics.items():
             resampled[name].append(statistic(weights))
     return ClassificationMetrics(
@@ -90,9 +90,9 @@ def classification_metrics(
 def balanced_accuracy(accused: Tensor, is_machine: Tensor, weights: Tensor) -> Tensor:  # (N,), (N,), (R, N) -> (R,)
     """Mean of the accuracies on either class; NaN where a class is missing."""
     machine, people = weights[:, is_machine], weights[:, ~is_machine]
-    found = machine @ accused[is_machine].double() / machine.sum(1)
-    spared = people @ (~accused[~is_machine]).double() / people.sum(1)
-    return (found + spared) / 2
+    recall = machine @ accused[is_machine].double() / machine.sum(1)
+    specificity = people @ (~accused[~is_machine]).double() / people.sum(1)
+    return (recall + specificity) / 2
 
 
 def roc_auc(ranks: Tensor, is_machine: Tensor, weights: Tensor) -> Tensor:  # (N,), (N,), (R, N) -> (R,)
@@ -103,12 +103,11 @@ def roc_auc(ranks: Tensor, is_machine: Tensor, weights: Tensor) -> Tensor:  # (N
 
 
 def recall_at(limit: float, ranks: Tensor, is_machine: Tensor, weights: Tensor) -> Tensor:  # (R, N) -> (R,)
-    """The largest share of machine text found by a threshold that accuses at most `limit` of people's text."""
+    """The largest share of machine text recognised by a threshold that accuses at most `limit` of people's text."""
     machine, people = _by_rank(ranks, is_machine, weights)
-    accused = _share_at_or_above(people)
-    found = _share_at_or_above(machine)
+    accused, recall = _share_at_or_above(people), _share_at_or_above(machine)
     # A little slack: 1 of 100 is 1 %, whatever the rounding.
-    best = torch.where(accused <= limit + 1e-12, found, 0.0).amax(1)
+    best = torch.where(accused <= limit + 1e-12, recall, 0.0).amax(1)
     missing = (machine.sum(1) == 0) | (people.sum(1) == 0)
     return best.masked_fill(missing, torch.nan)
 
@@ -142,8 +141,8 @@ def _share_at_or_above(per_rank: Tensor) -> Tensor:  # (R, U) -> (R, U)
 
 
 def _metric(value: float, resampled: Tensor) -> Metric:  # (R,)
-    told = resampled[~resampled.isnan()]  # those that have both classes
-    std_error = float(told.std()) if len(told) > 1 else math.nan
+    complete = resampled[~resampled.isnan()]  # those that have both classes
+    std_error = float(complete.std()) if len(complete) > 1 else math.nan
     half = _HALF_WIDTH * std_error
     if math.isnan(half):
         return Metric(value, math.nan, math.nan, math.nan)

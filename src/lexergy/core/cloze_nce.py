@@ -1,7 +1,7 @@
 """Noise contrastive estimation at each position of a sequence: how Electric learns p(x_t | all other tokens).
 
 Clark et al. (2020), "Pre-Training Transformers as Energy-Based Cloze Models". An unnormalised cloze model is
-p^(x_t | x_\\t) = exp(-E(x)_t); a noise law q(x_t | x_\\t) can be sampled and scored.
+p^(x_t | x_\\t) = exp(-E(x)_t); a noise distribution q(x_t | x_\\t) can be sampled and scored.
 """
 
 import math
@@ -24,7 +24,7 @@ def noise_logits(
     num_noise: int,
     num_data: int,
 ) -> Tensor:  # (...)
-    """The log-odds that a token is noise, where `num_noise` tokens are for every `num_data` of the data.
+    """The log-odds that a token is noise, with `num_noise` noise tokens for every `num_data` tokens of the data.
 
     E(x)_t + log(k q(x_t | x_\\t) / n), Sec. 2.5: ELECTRA's classifier is the same without the second term. In
     Algorithm 2, which replaces k tokens of n, the data's are n - k.
@@ -73,7 +73,7 @@ def choose_positions(uniforms: Tensor, count: int) -> Tensor:  # (B, n) in [0, 1
     return uniforms.topk(count).indices
 
 
-def weakened_law(
+def weakened_noise(
     logits: Tensor,  # (..., V), of the noise
     frequencies: Tensor,  # (V,), log-probabilities of tokens without context
     strength: float,
@@ -98,7 +98,7 @@ def log_mean_partition(noise_energies: Tensor, noise_log_prob: Tensor) -> float:
 
 
 def electra_log_prob(energies: Tensor, noise_log_prob: Tensor, noise_share: float) -> Tensor:  # (...) each
-    """The cloze law that ELECTRA's classifier sigma(E) implies together with its generator q, in log space.
+    """log p(x_t | x_\\t) that ELECTRA's classifier sigma(E) implies together with its generator q.
 
     ELECTRA calls a token replaced where it differs from the original. At the classifier's optimum, with a share a of
     positions resampled, exp(E) = a q (1 - p) / (p (1 - a + a q)), hence

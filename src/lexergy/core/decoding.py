@@ -1,4 +1,4 @@
-"""The law a token is drawn from: temperature, top-k, top-p; and the drawing itself by inverse CDF."""
+"""The distribution a token is drawn from: temperature, top-k, top-p; and the drawing itself by inverse CDF."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _FIRST_CANDIDATES = 512  # a nucleus seldom has more tokens; the whole vocabular
 
 @dataclass(frozen=True)
 class Decoding:
-    """How the next-token law of a language model is truncated: temperature, then top-k, then top-p."""
+    """How the next-token distribution of a language model is truncated: temperature, then top-k, then top-p."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -22,7 +22,9 @@ class Decoding:
 
     def __post_init__(self) -> None:
         if not self.temperature > 0:
-            raise LexergyError(f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the law as it is.")
+            raise LexergyError(
+                f"`temperature` is {self.temperature}; expected more than 0; 1 leaves the distribution as it is."
+            )
         if self.top_k is not None and self.top_k < 1:
             raise LexergyError(f"`top_k` is {self.top_k}; expected at least 1; leave it out to sample untruncated.")
         if self.top_p is not None and not 0 < self.top_p <= 1:
@@ -33,7 +35,7 @@ class Decoding:
 
 class Draw(NamedTuple):
     tokens: Tensor  # (N,)
-    log_prob: Tensor  # (N,) float64, under the truncated law
+    log_prob: Tensor  # (N,) float64, under the truncated distribution
 
 
 def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding, summary: VocabularySummary | None = None) -> Draw:
@@ -45,15 +47,15 @@ def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding, summary: Vocabula
         logits, summary = logits / decoding.temperature, None
     if decoding.top_k is None and decoding.top_p is None:
         return _draw_untruncated(logits, uniforms, summary or summarise(logits))
-    candidates, tokens = _candidates(logits, decoding, summary)  # (N, M) in descending order, -inf outside the law
+    candidates, tokens = _candidates(logits, decoding, summary)  # (N, M) in descending order, -inf where cut off
     log_probs = candidates.double().log_softmax(-1)
     probs = log_probs.exp()
     place, _ = _search(probs, uniforms * probs.sum(-1))
-    return Draw(_pick(tokens, place), _pick(log_probs, place))
+    return Draw(pick(tokens, place), pick(log_probs, place))
 
 
 def truncated_log_probs(logits: Tensor, decoding: Decoding) -> Tensor:
-    """The whole law that `draw` draws from, (N, V), -inf where it is zero: for enumeration and display."""
+    """The whole distribution that `draw` draws from, (N, V), -inf where it is zero: for enumeration and display."""
     logits = logits / decoding.temperature
     if decoding.top_k is None and decoding.top_p is None:
         return logits.log_softmax(-1)
@@ -69,7 +71,7 @@ def _draw_untruncated(logits: Tensor, uniforms: Tensor, summary: VocabularySumma
     probs = (block_of(logits, block).double() - log_total).exp()  # (N, BLOCK)
     place, _ = _search(probs, rest)
     tokens = block * BLOCK + place
-    return Draw(tokens, _pick(logits, tokens).double() - log_total.squeeze(-1))
+    return Draw(tokens, pick(logits, tokens).double() - log_total.squeeze(-1))
 
 
 def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,11 +81,11 @@ def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     # Rounding may put the target at or past the end: then take the last token that has any weight.
     positions = torch.arange(weights.shape[-1], device=weights.device)
     index = torch.minimum(index, torch.where(weights > 0, positions, 0).amax(-1))
-    return index, target - (_pick(cumulated, index) - _pick(weights, index))
+    return index, target - (pick(cumulated, index) - pick(weights, index))
 
 
 def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary | None) -> tuple[Tensor, Tensor]:
-    """Logits of the tokens in the truncated law in descending order, and their token ids, both (N, M)."""
+    """Logits of the tokens that are not cut off, in descending order, and their token ids, both (N, M)."""
     vocab_size = logits.shape[-1]
     if decoding.top_k is not None:
         maxima = block_maxima(logits) if summary is None else summary.maximum
@@ -113,5 +115,6 @@ def _top(logits: Tensor, count: int, maxima: Tensor) -> tuple[Tensor, Tensor]:
     return values, chosen.gather(-1, places // BLOCK) * BLOCK + places % BLOCK
 
 
-def _pick(table: Tensor, index: Tensor) -> Tensor:
+def pick(table: Tensor, index: Tensor) -> Tensor:  # (..., V), (...) -> (...)
+    """The entry of each row at its index."""
     return table.gather(-1, index.unsqueeze(-1)).squeeze(-1)

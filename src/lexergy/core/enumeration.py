@@ -1,4 +1,4 @@
-"""Exact laws of an energy over sequences, by enumeration: for small vocabularies and short sequences."""
+"""Exact distributions over sequences, by enumeration: for small vocabularies and short sequences."""
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ def exact_conditionals(energy: Energy, tokens: Tensor, position: Tensor, vocab_s
     """log p(y_i = w | y_\\i) of the energy itself, for each w: (N, L), (N,) -> (N, V).
 
     exp(-E(y_i=w, y_\\i)) / sum_w' exp(-E(y_i=w', y_\\i)), Section 6.2.1, Goyal 2021: V energies per row. These are
-    the conditionals that Gibbs sampling and the true pseudo-likelihood need; masked conditionals are others.
+    the conditionals that Gibbs sampling and the true pseudo-likelihood need; masked conditionals differ from them.
     """
     candidates = replacements(tokens, position, vocab_size)
     energies = energy(candidates.flatten(0, 1)).view(candidates.shape[:2])

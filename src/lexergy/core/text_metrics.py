@@ -45,8 +45,8 @@ def _word_errors(hypotheses: Sequence[str], reference: str) -> Tensor:
 def _sacrebleu_statistics(scorer: Any) -> Callable[[Sequence[str], str], Tensor]:
     def statistics(hypotheses: Sequence[str], reference: str) -> Tensor:
         # What its own significance tests sum; the public calls start from the texts each time.
-        found = scorer._extract_corpus_statistics(hypotheses, [[reference] * len(hypotheses)])
-        return torch.tensor(found, dtype=torch.double)
+        rows = scorer._extract_corpus_statistics(hypotheses, [[reference] * len(hypotheses)])
+        return torch.tensor(rows, dtype=torch.double)
 
     return statistics
 

@@ -1,4 +1,4 @@
-"""One pass over a large vocabulary, block by block: maxima, sums and moments of next-token laws.
+"""One pass over a large vocabulary, block by block: maxima, sums and moments of next-token distributions.
 
 Logits (N, V) with tens of thousands of tokens do not fit a processor's cache, so each pass over them costs as
 much as a layer of the model. Here every chunk is read once and everything is computed while it is at hand.
@@ -61,8 +61,8 @@ def block_of(logits: Tensor, index: Tensor) -> Tensor:
     """The logits of one block per row (N, BLOCK), or of several (N, M, BLOCK); NEVER beyond the last token."""
     tokens = index.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=logits.device)
     inside = tokens < logits.shape[-1]
-    found = logits.gather(-1, tokens.clamp_max(logits.shape[-1] - 1).flatten(1)).view(tokens.shape)
-    return found.masked_fill(~inside, NEVER)
+    gathered = logits.gather(-1, tokens.clamp_max(logits.shape[-1] - 1).flatten(1)).view(tokens.shape)
+    return gathered.masked_fill(~inside, NEVER)
 
 
 def _chunks(logits: Tensor) -> Iterator[Tensor]:

@@ -71,7 +71,7 @@ def mean(
 
 def mean_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
     """By how much the first is above the second on average, paired by window in each run."""
-    return mean([one - other for one, other in zip(first, second, strict=True)])
+    return mean([left - right for left, right in zip(first, second, strict=True)])
 
 
 def mean_distance_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
@@ -105,32 +105,25 @@ def proportion(hits: int, trials: int) -> Estimate:
 
 def above(sentence: str, quantity: str, estimate: Estimate, threshold: float = 0.0) -> Finding:
     """Holds when the whole interval lies above the threshold, does not when it lies below."""
-    if estimate.low > threshold:
-        verdict = Verdict.HOLDS
-    elif estimate.high < threshold:
-        verdict = Verdict.DOES_NOT_HOLD
-    else:
-        verdict = Verdict.NOT_DECIDED
-    return Finding(sentence, verdict, quantity, estimate)
+    return Finding(sentence, _verdict(estimate.low > threshold, estimate.high < threshold), quantity, estimate)
 
 
 def similar(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
     """Holds when the whole interval is closer to 0 than `margin`, does not when it is farther away."""
-    if -margin < estimate.low and estimate.high < margin:
-        verdict = Verdict.HOLDS
-    elif estimate.low > margin or estimate.high < -margin:
-        verdict = Verdict.DOES_NOT_HOLD
-    else:
-        verdict = Verdict.NOT_DECIDED
-    return Finding(sentence, verdict, quantity, estimate)
+    holds = -margin < estimate.low and estimate.high < margin
+    fails = estimate.low > margin or estimate.high < -margin
+    return Finding(sentence, _verdict(holds, fails), quantity, estimate)
 
 
 def agrees(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
     """Holds when 0 is in the interval and the interval shorter than `margin` either way; does not when 0 is outside."""
-    if estimate.low > 0 or estimate.high < 0:
-        verdict = Verdict.DOES_NOT_HOLD
-    elif estimate.high - estimate.low < 2 * margin:
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.NOT_DECIDED
-    return Finding(sentence, verdict, quantity, estimate)
+    fails = estimate.low > 0 or estimate.high < 0
+    holds = not fails and estimate.high - estimate.low < 2 * margin
+    return Finding(sentence, _verdict(holds, fails), quantity, estimate)
+
+
+def _verdict(holds: bool, fails: bool) -> Verdict:
+    """Of an interval that may do neither; NaN ends do neither."""
+    if holds:
+        return Verdict.HOLDS
+    return Verdict.DOES_NOT_HOLD if fails else Verdict.NOT_DECIDED

@@ -90,8 +90,8 @@ def _log_rest(log_weights: Tensor) -> Tensor:  # (..., n) -> (..., n)
     log_total = torch.logsumexp(log_weights, dim=-1, keepdim=True)  # (..., 1)
     log_rest = torch.log1p(-(log_weights - log_total).exp())  # (..., n)
     largest = log_weights.argmax(dim=-1, keepdim=True)  # (..., 1)
-    others = log_weights.scatter(-1, largest, -torch.inf)  # (..., n)
-    log_rest_of_largest = torch.logsumexp(others, dim=-1, keepdim=True) - log_total  # (..., 1)
+    without_largest = log_weights.scatter(-1, largest, -torch.inf)  # (..., n)
+    log_rest_of_largest = torch.logsumexp(without_largest, dim=-1, keepdim=True) - log_total  # (..., 1)
     return log_rest.scatter(-1, largest, log_rest_of_largest)
 
 

@@ -3,8 +3,8 @@
 A kernel is a pure function (state, block, uniforms) -> (state, what happened) on many chains at once. The energy
 and the conditionals are any callables, so a kernel can be checked exactly on a space small enough to enumerate.
 
-A block must be chosen without looking at the tokens (`core.sweeps` does so): the proposal then has the same block on
-its way back, and both ways see the same context, y outside the block.
+A block must be chosen without looking at the tokens (`core.mcmc.sweeps` does so): the proposal then has the same
+block on its way back, and both ways see the same context, y outside the block.
 
 Source: Goyal 2021 (thesis), Sections 6.3, 6.4 and 6.8. Its Algorithm 4 prints E_new / E_old in the acceptance ratio;
 the text defines it with phi = exp(-E), which is what makes the target stationary and what is computed here.
@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from lexergy.core.decoding import Decoding, draw, truncated_log_probs
+from lexergy.core.decoding import Decoding, draw, pick, truncated_log_probs
 from lexergy.core.vocabulary import NEVER
 
 UNTRUNCATED = Decoding()
@@ -72,14 +72,12 @@ def propose(
     if len(rows) == 0:
         return Proposal(tokens, zeros, zeros)
     active = block.any(dim=1)
-    law = truncated_log_probs(conditionals(tokens[active], block[active]).double(), decoding)  # (M, V)
-    drawn = draw(law.clamp_min(NEVER), uniforms.to(law.device)[rows, places], UNTRUNCATED).tokens
-    log_forward = law.gather(1, drawn[:, None]).squeeze(1)
-    log_reverse = law.gather(1, tokens[rows, places][:, None]).squeeze(1)
+    log_probs = truncated_log_probs(conditionals(tokens[active], block[active]).double(), decoding)  # (M, V)
+    drawn = draw(log_probs.clamp_min(NEVER), uniforms.to(log_probs.device)[rows, places], UNTRUNCATED).tokens
     return Proposal(
         tokens.index_put((rows, places), drawn),
-        zeros.index_add(0, rows, log_forward),
-        zeros.index_add(0, rows, log_reverse),
+        zeros.index_add(0, rows, pick(log_probs, drawn)),
+        zeros.index_add(0, rows, pick(log_probs, tokens[rows, places])),
     )
 
 
@@ -160,8 +158,7 @@ def mask_predict(
         if not block.any():
             break
         active = block.any(dim=1)
-        law = conditionals(tokens[active], block[active]).double().log_softmax(-1)  # (M, V)
-        best = law.max(dim=1)
+        best = conditionals(tokens[active], block[active]).double().log_softmax(-1).max(dim=1)  # (M,)
         rows, places = block.nonzero(as_tuple=True)
         tokens = tokens.index_put((rows, places), best.indices)
         log_probs = log_probs.index_put((rows, places), best.values)

@@ -12,7 +12,7 @@ from lexergy.core.cloze_nce import (
     log_mean_partition,
     num_noise_positions,
     one_pass_logits,
-    weakened_law,
+    weakened_noise,
 )
 from lexergy.core.decoding import Decoding, draw
 from lexergy.errors import LexergyError
@@ -48,7 +48,7 @@ class NoiseDetection:
 
     A noise that is finished beforehand is so hard to tell from text that nothing is learnt from it alone. With
     `rising_steps` it starts as the tokens' `frequencies` and comes to its full strength in so many steps
-    (`weakened_law`), as one that learns beside the classifier would.
+    (`weakened_noise`), as one that learns beside the classifier would.
 
     The losses change with the noise, so validation has no "loss" to compare steps by. The model is a `NoisePair`.
     """
@@ -132,7 +132,7 @@ class NoiseDetection:
         read = blocks if self.mask_token is None else _inside(blocks, original.masked_fill(is_noise, self.mask_token))
         logits = noise(input_ids=read).logits.float()  # (B, n, V)
         if self.strength < 1 and self.frequencies is not None:
-            logits = weakened_law(logits, self.frequencies.to(logits), self.strength)
+            logits = weakened_noise(logits, self.frequencies.to(logits), self.strength)
         at_positions = logits.detach().gather(1, positions.unsqueeze(-1).expand(-1, -1, logits.shape[-1]))
         drawn = draw(at_positions.flatten(0, 1), draws.flatten(), Decoding()).tokens.view_as(positions)
         replaced = original.scatter(1, positions, drawn)

@@ -1,4 +1,4 @@
-"""Exact laws on a tiny vocabulary, and assertions that users can run on their own classes.
+"""Exact distributions on a tiny vocabulary, and assertions that users can run on their own classes.
 
 lm, energy = EnumerableLM(), TableEnergy()                      # vocabulary 7, sequences of 4
 exact = log_partition(lm, energy, torch.tensor([1]), 3)         # one prefix token, three to come
@@ -26,7 +26,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from lexergy.core.enumeration import all_sequences
+from lexergy.core.enumeration import all_sequences, sequence_numbers
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.masked.lm import MaskedLM
@@ -38,7 +38,7 @@ _ROWS = 4096  # sequences enumerated at once
 class EnumerableLM(CausalLM):
     """A random tiny GPT-2 or Llama whose every continuation can be written down.
 
-    Its output layer is multiplied by `sharpness` until the law is skewed, because symmetry hides sign bugs.
+    Its output layer is multiplied by `sharpness` until the distribution is skewed, because symmetry hides sign bugs.
     """
 
     def __init__(
@@ -106,8 +106,7 @@ class TableEnergy:
 
     def __call__(self, tokens: Tensor) -> Tensor:  # (B, L) -> (B,)
         assert tokens.shape[1] == self.length, f"{tokens.shape[1]} tokens given to a table over {self.length}"
-        place = self.vocab_size ** torch.arange(self.length - 1, -1, -1)
-        return self.table[(tokens.cpu() * place).sum(dim=1)].to(tokens.device)
+        return self.table[sequence_numbers(tokens.cpu(), self.vocab_size)].to(tokens.device)
 
 
 def exact_log_prob(
@@ -119,7 +118,7 @@ def exact_log_prob(
     top_p: float | None = None,
     temperature: float = 1.0,
 ) -> Tensor:  # (V ** C,)
-    """log P_LM of all continuations, from the model's own logits; -inf outside the truncated law."""
+    """log P_LM of all continuations, from the model's own logits; -inf where truncation cuts off."""
     continuations = all_sequences(lm.vocab_size, length)
     whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1).to(lm.device)
     log_prob = torch.zeros(len(whole), dtype=torch.double)
@@ -127,8 +126,8 @@ def exact_log_prob(
         for rows, total in zip(whole.split(_ROWS), log_prob.split(_ROWS), strict=True):
             logits = lm.model(input_ids=rows).logits.double().cpu()[:, len(prefix) - 1 : -1]  # (b, C, V)
             logits[..., list(lm.forbidden_tokens)] = -torch.inf
-            law = _truncate((logits / temperature).log_softmax(-1), top_k, top_p)
-            total += law.gather(-1, rows[:, len(prefix) :, None].cpu()).sum(dim=(1, 2))
+            truncated = _truncate((logits / temperature).log_softmax(-1), top_k, top_p)
+            total += truncated.gather(-1, rows[:, len(prefix) :, None].cpu()).sum(dim=(1, 2))
     return log_prob
 
 
@@ -147,7 +146,7 @@ def joint_log_prob(
 
 
 def chi_square_p_value(counts: Tensor, probabilities: Tensor, *, least_expected: float = 5.0) -> float:  # (M,), (M,)
-    """How likely counts this far from their expectations are under the law (Pearson 1900).
+    """How likely counts this far from their expectations are if the probabilities are right (Pearson 1900).
 
     Outcomes expected fewer than `least_expected` times are pooled. 0 when something impossible was counted.
     """
@@ -198,20 +197,19 @@ def assert_sampler_contract(
 ) -> None:
     """Assert what a sampler promises, on an LM whose continuations can be enumerated.
 
-    Each sample's `log_prob` is its exact one; the samples follow the exact law (chi-square, which a right
+    Each sample's `log_prob` is its exact one; the samples follow the exact distribution (chi-square, which a right
     sampler fails with probability `failure_rate` per prefix); chunks and batches change nothing.
     """
     options: dict[str, Any] = {"max_new_tokens": length, "seed": seed, **truncation}
     samples = lm.sample(prefix, num_samples=num_samples, **options)
-    place = lm.vocab_size ** torch.arange(length - 1, -1, -1)
     for row, drawn, log_prob in zip(prefix, samples.tokens.cpu(), samples.log_prob.cpu(), strict=True):
         exact = exact_log_prob(lm, row, length, **truncation)  # (V ** C,)
-        indices = (drawn * place).sum(dim=-1)  # (K,)
+        indices = sequence_numbers(drawn, lm.vocab_size)  # (K,)
         gap = float((log_prob - exact[indices]).abs().max())
         assert gap <= tolerance, f"a sample's log_prob is {gap} from its exact one"
         counts = indices.bincount(minlength=len(exact))
         p_value = chi_square_p_value(counts, exact.exp())
-        assert p_value > failure_rate, f"the samples do not follow the law (chi-square p = {p_value:.2g})"
+        assert p_value > failure_rate, f"the samples do not follow the distribution (chi-square p = {p_value:.2g})"
     few = min(num_samples, 25)
     chunks = list(lm.sample_chunks(prefix, num_samples=few, chunk_size=7, rows_per_batch=5, **options))
     tokens = torch.cat([chunk.tokens for chunk in chunks], dim=1)
@@ -255,8 +253,18 @@ def tiny_recipe(corpus: str | Path) -> ResidualRecipe:
 def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: int = 1, seed: int = 3) -> None:
     """A random BERT of 40 positions that reads text: wordpieces are the words, the full stop and the letters."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
-    own = [word for word in dict.fromkeys(words) if word not in letters]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *own, ".", *letters, *(f"##{letter}" for letter in letters)]
+    whole_words = [word for word in dict.fromkeys(words) if word not in letters]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *whole_words,
+        ".",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+    ]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -290,33 +298,20 @@ def word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:
 def _tiny_model(
     architecture: str, vocab_size: int, max_length: int, hidden_size: int, num_layers: int
 ) -> PreTrainedModel:
+    no_ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None}
+    shared = {"vocab_size": vocab_size, "initializer_range": 0.3, **no_ends}
     if architecture == "gpt2":
-        return GPT2LMHeadModel(
-            GPT2Config(
-                vocab_size=vocab_size,
-                n_positions=max_length,
-                n_embd=hidden_size,
-                n_layer=num_layers,
-                n_head=2,
-                initializer_range=0.3,
-                tie_word_embeddings=False,
-                bos_token_id=None,
-                eos_token_id=None,
-            )
-        )
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocab_size,
-            max_position_embeddings=max_length,
-            hidden_size=hidden_size,
-            intermediate_size=2 * hidden_size,
-            num_hidden_layers=num_layers,
-            num_attention_heads=2,
-            initializer_range=0.3,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
+        shape = {"n_positions": max_length, "n_embd": hidden_size, "n_layer": num_layers, "n_head": 2}
+        return GPT2LMHeadModel(GPT2Config(**shared, **shape, tie_word_embeddings=False))
+    config = LlamaConfig(
+        **shared,
+        max_position_embeddings=max_length,
+        hidden_size=hidden_size,
+        intermediate_size=2 * hidden_size,
+        num_hidden_layers=num_layers,
+        num_attention_heads=2,
     )
+    return LlamaForCausalLM(config)
 
 
 def _log_score(
@@ -329,7 +324,7 @@ def _log_score(
 
 
 def _truncate(log_prob: Tensor, top_k: int | None, top_p: float | None) -> Tensor:  # (..., V) -> (..., V)
-    """The law restricted to its k likeliest tokens, then to the fewest whose mass reaches p."""
+    """The distribution restricted to its k likeliest tokens, then to the fewest whose mass reaches p."""
     order = log_prob.argsort(dim=-1, descending=True)
     ranks = order.argsort(dim=-1)
     if top_k is not None:

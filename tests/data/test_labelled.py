@@ -30,8 +30,8 @@ def test_the_same_examples_from_jsonl_csv_and_tsv(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": ', "a.jsonl:2: this is no JSON"),
-        ("b.jsonl", '{"text": "a", "label": 1}\n\n[1]', "b.jsonl:3: this is no JSON object"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": ', "a.jsonl:2 is no JSON"),
+        ("b.jsonl", '{"text": "a", "label": 1}\n\n[1]', "b.jsonl:3 is no JSON object"),
         ("c.jsonl", '{"text": "a"}', "c.jsonl:1: there is no field `label`; expected one of: text"),
         ("d.jsonl", '{"text": " ", "label": 1}', "d.jsonl:1: the field `text` is empty"),
         ("e.jsonl", '{"text": "a", "label": null}', "e.jsonl:1: the field `label` is None"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lexergy.core.enumeration import all_sequences
-from lexergy.data.synthetic import _hidden_markov_law, hidden_markov, palindromes
+from lexergy.data.synthetic import _forward, hidden_markov, palindromes
 from lexergy.errors import LexergyError
 
 
@@ -17,12 +17,12 @@ def test_palindromes_have_their_share():
     assert law.entropy == pytest.approx(0.8 * math.log(125 / 0.8) + 0.2 * math.log(3000 / 0.2))
 
 
-def test_a_hidden_markov_law_sums_over_its_hidden_paths():
+def test_a_forward_sums_over_its_hidden_paths():
     generator = torch.Generator().manual_seed(0)
     shapes = (1, 4), (4, 4), (4, 3)
     logits = [torch.randn(shape, generator=generator, dtype=torch.double) for shape in shapes]
     initial, transition, emission = (part.softmax(-1) for part in logits)
-    law = _hidden_markov_law(logits, length=3)
+    law = _forward(logits, length=3)
     for row, log_prob in zip(all_sequences(3, 3).tolist(), law.log_probs, strict=True):
         total = sum(
             initial[0, a] * emission[a, row[0]] * transition[a, b] * emission[b, row[1]] * transition[b, c]

@@ -147,7 +147,7 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
                     "f": {"kind": "refreshed", "of": "e", "objective": {"loss": "ranking"}, "training": TRAINING},
                 }
             },
-            "`energies.f`: `objective.loss` is ranking; expected nce, which reads the law of the new negatives.",
+            "`energies.f`: `objective.loss` is ranking; expected nce, which knows how the new negatives were drawn.",
         ),
     ],
 )

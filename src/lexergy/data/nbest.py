@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lexergy.data.reading import numbered_lines, read_text
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_text
 
@@ -34,10 +35,7 @@ def load_nbest(path: str | Path) -> list[Utterance]:
     path = Path(path)
     if not path.is_file():
         raise LexergyError(f"The n-best list `{path}` does not exist; check the path.")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise LexergyError(f"The n-best list `{path}` is not UTF-8 text (byte {error.start}).") from error
+    text = read_text(path)
     records = _jsonl_records(text, path) if path.suffix == ".jsonl" else _json_records(text, path)
     utterances = [_utterance(id, hypotheses, reference, path) for id, hypotheses, reference in records]
     if not utterances:
@@ -46,7 +44,7 @@ def load_nbest(path: str | Path) -> list[Utterance]:
 
 
 def some_of(utterances: list[Utterance], count: int | None) -> list[Utterance]:
-    """At most `count` of them, at equal distances (none given: all)."""
+    """At most `count` of them, at equal distances (None: all)."""
     if count is None or count >= len(utterances):
         return utterances
     return [utterances[index * len(utterances) // count] for index in range(count)]
@@ -80,9 +78,7 @@ def _rank_of(name: str) -> tuple[int, str]:
 
 
 def _jsonl_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    for number, line in numbered_lines(text):
         record = _parsed(line, f"Line {number} of `{path}`")
         if not isinstance(record, dict) or not isinstance(record.get("hypotheses"), list):
             raise LexergyError(f"Line {number} of `{path}` has no list `hypotheses`; expected one object a line.")
@@ -101,10 +97,10 @@ def _utterance(id: str, hypotheses: list[Any], reference: Any, path: Path) -> Ut
         raise LexergyError(f"`{path}`, utterance {id}: has no hypothesis; expected at least one.")
     if reference is not None and not isinstance(reference, str):
         raise LexergyError(f"`{path}`, utterance {id}: the reference is a {type(reference).__name__}; expected text.")
-    found = tuple(
+    checked = tuple(
         _hypothesis(record, f"`{path}`, utterance {id}, hypothesis {n}") for n, record in enumerate(hypotheses, 1)
     )
-    return Utterance(id, found, reference)
+    return Utterance(id, checked, reference)
 
 
 def _hypothesis(record: Any, where: str) -> Hypothesis:
@@ -127,6 +123,6 @@ def _json_record(utterance: Utterance) -> dict[str, Any]:
 def _jsonl_record(utterance: Utterance) -> dict[str, Any]:
     record: dict[str, Any] = {
         "id": utterance.id,
-        "hypotheses": [{"text": each.text, "score": each.score} for each in utterance.hypotheses],
+        "hypotheses": [asdict(hypothesis) for hypothesis in utterance.hypotheses],
     }
     return record if utterance.reference is None else record | {"reference": utterance.reference}

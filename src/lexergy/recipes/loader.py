@@ -103,8 +103,8 @@ def describe_mistake(error: ValidationError, model: type[BaseModel]) -> str:
         message = f"`{name}.kind` is {given or 'missing'}; {_suggest(str(given), kinds)}"
     else:
         message = _wrong_value(name, first)
-    others = len(mistakes) - 1
-    return message + (f" ({others} more mistake{'s' * (others > 1)} after this one)" if others else "")
+    more = len(mistakes) - 1
+    return message + (f" ({more} more mistake{'s' * (more > 1)} after this one)" if more else "")
 
 
 def _wrong_value(name: str, mistake: typing.Any) -> str:

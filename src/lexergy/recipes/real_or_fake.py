@@ -13,7 +13,7 @@ from lexergy.recipes.residual import (
     TrainedLMRecipe,
     WindowsRecipe,
 )
-from lexergy.recipes.section import PositiveInt, Recipe, Section
+from lexergy.recipes.section import PositiveInt, Recipe, Section, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe
 
@@ -115,11 +115,7 @@ class LaboratoryRecipe(Recipe):
             ("generator", {**self.generators, **self.found_generators}),
             ("energy", self.energies),
         ):
-            for name in names:
-                if not name.replace("-", "_").isidentifier():
-                    raise ValueError(
-                        f"the {kind}'s name `{name}` is a part of folder names; expected letters, digits, - and _"
-                    )
+            check_folder_names(kind, names)
         for name, generator in self.generators.items():
             if generator.max_length <= self.windows.length:
                 raise ValueError(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
-from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed
+from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
@@ -249,12 +249,7 @@ class ResidualRecipe(Recipe):
 def _check_names(recipe: ResidualRecipe) -> None:
     """Names of energies and baselines are folders of the run."""
     for kind, names in (("energy", recipe.energies), ("baseline", recipe.baselines)):
-        for name in names:
-            if name in RESERVED_FOLDERS or not name.replace("-", "_").isidentifier():
-                raise ValueError(
-                    f"the {kind}'s name `{name}` names its folder; expected letters, digits, - and _, "
-                    f"and none of {', '.join(sorted(RESERVED_FOLDERS))}"
-                )
+        check_folder_names(kind, names, RESERVED_FOLDERS)
     twice = sorted(recipe.energies.keys() & recipe.baselines.keys())
     if twice:
         raise ValueError(

@@ -1,6 +1,6 @@
 """What every part of a recipe has in common."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, ClassVar
@@ -58,3 +58,11 @@ class OneOf:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         union: Any = reduce(or_, self.sections())
         return handler.generate_schema(Annotated[union, Field(discriminator="kind")])
+
+
+def check_folder_names(kind: str, names: Iterable[str], reserved: Collection[str] = ()) -> None:
+    """Refuse names that cannot be folders of a run, or that are folders of something else."""
+    for name in names:
+        if name in reserved or not name.replace("-", "_").isidentifier():
+            besides = f", and none of {', '.join(sorted(reserved))}" if reserved else ""
+            raise ValueError(f"the {kind}'s name `{name}` names its folder; expected letters, digits, - and _{besides}")

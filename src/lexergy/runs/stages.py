@@ -27,7 +27,7 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A finished stage. `facts` are what its build had to tell (counts and the like)."""
+    """A finished stage. `facts` are the few numbers that it leaves in its manifest."""
 
     name: str
     folder: Path
@@ -59,20 +59,20 @@ def begin_stage(folder: Path, key: str) -> int:
 def _clear(folder: Path) -> None:
     if not folder.exists():
         return
-    ours = (folder / MANIFEST).exists() or (folder / PARTIAL).exists()
-    if not ours and any(folder.iterdir()):
+    is_stage = (folder / MANIFEST).exists() or (folder / PARTIAL).exists()
+    if not is_stage and any(folder.iterdir()):
         raise LexergyError(
             f"{folder} holds files that no run of Lexergy wrote; expected a new or empty folder; "
             "choose another folder for the run."
         )
-    # Renamed first: a folder that is half deleted must never look like the work of some stage.
+    # Renamed first: a folder that is half deleted must never look like the work of a stage.
     stale = folder.parent / f"{STALE_PREFIX}{folder.name}"
     folder.rename(stale)
     shutil.rmtree(stale)
 
 
 def is_named(path: Path, key: str) -> bool:
-    """Whether a manifest, or the note of a beginning, is of this key."""
+    """Whether a manifest, or the note of a begun stage, has this key."""
     content = read_json(path)
     return content is not None and content["key"] == key
 
@@ -92,16 +92,8 @@ def read_stage(folder: Path) -> Stage:
     manifest = read_json(folder / MANIFEST)
     if manifest is None:
         raise LexergyError(f"the stage {folder} is not finished; start the same run again to go on.")
-    return Stage(
-        name=manifest["name"],
-        folder=folder,
-        key=manifest["key"],
-        seed=manifest["seed"],
-        seconds=manifest["seconds"],
-        attempts=manifest["attempts"],
-        facts=manifest["facts"],
-        versions=manifest["versions"],
-    )
+    stored = ("name", "key", "seed", "seconds", "attempts", "facts", "versions")
+    return Stage(folder=folder, **{name: manifest[name] for name in stored})
 
 
 def current_versions() -> dict[str, str]:

@@ -171,7 +171,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _take_part(stage: OpenStage, build: Build | None) -> None:
-    """What another process than the first does in a stage: build with it where there is something to, and wait."""
+    """What every process but the first does in a stage: build along when it is built together, and wait."""
     manifest = stage.folder / MANIFEST
     if build is not None:
         wait_until(lambda: is_named(stage.folder / PARTIAL, stage.key) or is_named(manifest, stage.key))

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path, canonical_json, remove_partials
+from lexergy.files import atomic_path, canonical_json
 
 CHECKPOINT_FOLDER = "checkpoint"
 STATE_FILE = "state.safetensors"
@@ -142,10 +142,3 @@ def load_checkpoint(folder: Path, fingerprint: dict) -> Checkpoint | None:
 def remove_checkpoint(folder: Path) -> None:
     if (folder / CHECKPOINT_FOLDER).exists():
         shutil.rmtree(folder / CHECKPOINT_FOLDER)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-written."""
-    for place in (folder, folder / CHECKPOINT_FOLDER):
-        if place.is_dir():
-            remove_partials(place)

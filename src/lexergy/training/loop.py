@@ -11,17 +11,18 @@ from accelerate.utils import broadcast_object_list
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, remove_partials
 from lexergy.progress import Bar, progress_bar
 from lexergy.recipes.training import TrainingRecipe
+from lexergy.runs.records import HISTORY_FILE
 from lexergy.training.checkpoints import (
+    CHECKPOINT_FOLDER,
     Checkpoint,
     HistoryRecord,
     TrainingState,
     load_checkpoint,
     optimizer_groups,
     remove_checkpoint,
-    remove_leftovers,
     restore,
     restore_optimizer,
     save_checkpoint,
@@ -32,8 +33,6 @@ from lexergy.training.objectives.contrastive import Objective, ScheduledObjectiv
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
 from lexergy.training.schedule import learning_rate_at
 from lexergy.training.setup import build_accelerator, build_optimizer
-
-HISTORY_FILE = "history.json"
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,8 @@ class _Trainer:
 
     def resume(self) -> None:
         if self.accelerator.is_main_process:
-            remove_leftovers(self.folder)
+            for folder in (self.folder, self.folder / CHECKPOINT_FOLDER):
+                remove_partials(folder)
         checkpoint = load_checkpoint(self.folder, self._fingerprint())
         if checkpoint is None:
             return
@@ -270,7 +270,7 @@ class _Trainer:
         return dict(zip(values, means.tolist(), strict=True))
 
     def _fingerprint(self) -> dict:
-        """What must be unchanged for a checkpoint to be gone on from."""
+        """What must be unchanged for a training to go on from a checkpoint."""
         return {
             "config": self.config.model_dump(exclude={"checkpoint_every"}),
             "num_examples": self.objective.num_examples,

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
-from lexergy.data.synthetic import SequenceLaw, hidden_markov, palindromes
+from lexergy.data.synthetic import SequenceDistribution, hidden_markov, palindromes
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
 from lexergy.recipes.masked import MaskedObjectivesRecipe
@@ -43,7 +43,7 @@ HMM_SEED, LOW_ENTROPY, HIGH_ENTROPY = 0, 5.0, 6.43  # nats, as the thesis's grou
 Source: TypeAlias = Literal["p", "h", "h+", "phoneme", "phoneme-disjoint"]
 ObjectiveName: TypeAlias = Literal["likelihood", "pseudo_likelihood", "masked_conditionals", "kl", "kl_pll"]
 
-LAWS: dict[str, Callable[[], SequenceLaw]] = {
+LAWS: dict[str, Callable[[], SequenceDistribution]] = {
     "p": palindromes,
     "h": lambda: hidden_markov(LOW_ENTROPY, HMM_SEED),
     "h+": lambda: hidden_markov(HIGH_ENTROPY, HMM_SEED),
@@ -58,7 +58,7 @@ class SequenceData(NamedTuple):
     train: Tensor  # (N, L)
     validation: Tensor  # (M, L)
     test: Tensor  # (K, L)
-    law: SequenceLaw | None
+    law: SequenceDistribution | None
 
 
 class Experiment:

@@ -14,7 +14,7 @@ from lexergy.core.cloze_nce import (
     one_pass_logits,
     weakened_noise,
 )
-from lexergy.core.decoding import Decoding, draw
+from lexergy.core.decoding import Decoding, draw, pick
 from lexergy.errors import LexergyError
 from lexergy.models.loading.devices import device_of
 from lexergy.training.objectives.contrastive import EVALUATION_ROWS, evaluating
@@ -42,7 +42,7 @@ class NoiseDetection:
     training and fixed in validation. The classifier is
 
     - `electric`: sigma(E_t + log(k q(x_t) / (n - k))), Algorithm 2, Clark et al. 2020, NCE: the noise is a two-tower
-      model, and any token drawn again is noise; `residual`: E_t is that of q exp(-E_t), so that the law starts as q;
+      model, and any token drawn again is noise; `residual`: E_t is that of q exp(-E_t), so that the model starts as q;
     - `electra`: sigma(E_t), negative sampling: a token is a replacement where it differs from the original. Without
       a `mask_token` the noise is a two-tower model (ELECTRA-TT), with one it is a masked LM.
 
@@ -119,7 +119,7 @@ class NoiseDetection:
             "noise_loss": noised.noise_loss.item(),
             "accuracy": classifier_accuracy(logits, is_noise),
         }
-        if self.classifier == "electric":  # ELECTRA's energies are no law of their own
+        if self.classifier == "electric":  # exp(-E) of ELECTRA is no distribution
             metrics["log_z"] = log_mean_partition(energies[is_noise], noised.noise_log_prob[is_noise])
         return noised.noise_loss + CLASSIFIER_WEIGHT * classifier_loss, metrics
 
@@ -137,16 +137,12 @@ class NoiseDetection:
         drawn = draw(at_positions.flatten(0, 1), draws.flatten(), Decoding()).tokens.view_as(positions)
         replaced = original.scatter(1, positions, drawn)
         log_norm = logits.logsumexp(-1)  # (B, n)
-        losses = log_norm - _pick(logits, original)
+        losses = log_norm - pick(logits, original)
         noise_loss = losses.mean() if self.mask_token is None else losses[is_noise].mean()
-        noise_log_prob = (_pick(logits, replaced) - log_norm).detach()
+        noise_log_prob = (pick(logits, replaced) - log_norm).detach()
         return Noised(_inside(blocks, replaced), is_noise, noise_log_prob, noise_loss)
 
 
 def _inside(blocks: Tensor, tokens: Tensor) -> Tensor:
     """The blocks (B, n + 2) with other tokens (B, n) between their ends."""
     return torch.cat([blocks[:, :1], tokens, blocks[:, -1:]], dim=1)
-
-
-def _pick(logits: Tensor, tokens: Tensor) -> Tensor:  # (B, n, V), (B, n) -> (B, n)
-    return logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)

@@ -57,7 +57,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 class ContrastiveData:
     """People's continuations of N prefixes, and K of the noise's for each.
 
-    The noise is the language model, or another law whose distance from it is known for each continuation:
+    The noise is the language model, or another distribution whose distance from it is known for each continuation:
     `noise_energies` = log P_LM - log P_noise, people's continuation first, then its negatives.
     """
 
@@ -171,7 +171,7 @@ class PairObjective(ABC):
 
 
 class NoiseContrastive(PairObjective):
-    """Noise contrastive estimation of an energy, with the language model (or a known other law) as noise.
+    """Noise contrastive estimation of an energy, with the language model, or another known distribution, as noise.
 
     mean softplus(E(x+)) + softplus(-E(x-)), Eq. 3, Deng et al. 2020, with a random negative (Sec. 4.1); Eq. 1 of
     "Real or fake" (2020) with the hardest. Under another noise than the LM, E stands for E - E_noise with

@@ -10,8 +10,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.finetuned.model import FinetunedEncoder
 from lexergy.models.finetuned.rows import Row, RowWriter
 from lexergy.models.loading.devices import device_of
-
-EVALUATION_ROWS = 64
+from lexergy.training.objectives.contrastive import EVALUATION_ROWS
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from torch import Tensor
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer
 from lexergy.models.loading.devices import device_of
 from lexergy.training.objectives.contrastive import evaluating
+from lexergy.training.objectives.language import VALIDATION_SEED
 from lexergy.training.randomness import example_uniforms
 
 ROWS_TOGETHER = 64  # of similar length, so that little of a batch is padding
-VALIDATION_SEED = 0
 
 
 class TokenPairs(NamedTuple):

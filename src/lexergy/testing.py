@@ -298,20 +298,28 @@ def word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:
 def _tiny_model(
     architecture: str, vocab_size: int, max_length: int, hidden_size: int, num_layers: int
 ) -> PreTrainedModel:
-    no_ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None}
-    shared = {"vocab_size": vocab_size, "initializer_range": 0.3, **no_ends}
+    shared: dict[str, Any] = {"vocab_size": vocab_size, "bos_token_id": None, "eos_token_id": None}
     if architecture == "gpt2":
-        shape = {"n_positions": max_length, "n_embd": hidden_size, "n_layer": num_layers, "n_head": 2}
-        return GPT2LMHeadModel(GPT2Config(**shared, **shape, tie_word_embeddings=False))
-    config = LlamaConfig(
+        gpt2_config = GPT2Config(
+            **shared,
+            initializer_range=0.3,
+            n_positions=max_length,
+            n_embd=hidden_size,
+            n_layer=num_layers,
+            n_head=2,
+            tie_word_embeddings=False,
+        )
+        return GPT2LMHeadModel(gpt2_config)
+    llama_config = LlamaConfig(
         **shared,
+        initializer_range=0.3,
         max_position_embeddings=max_length,
         hidden_size=hidden_size,
         intermediate_size=2 * hidden_size,
         num_hidden_layers=num_layers,
         num_attention_heads=2,
     )
-    return LlamaForCausalLM(config)
+    return LlamaForCausalLM(llama_config)
 
 
 def _log_score(

@@ -47,10 +47,14 @@ def algorithm_4(lm: MaskedLM, length: int, sweeps: int, chain: int) -> None:
             numbers = uniforms(0, [chain], sweep * length + step, 0, 2)[0]
             masked = tokens.clone()
             masked[place] = lm.mask_token
-            law = _law(lm, masked)[place]
+            distribution = _law(lm, masked)[place]
             proposal = tokens.clone()
-            proposal[place] = draw(law[None], numbers[:1], UNTRUNCATED).tokens[0]
-            log_ratio = old_energy - _energy(lm, proposal, free) + float(law[tokens[place]] - law[proposal[place]])
+            proposal[place] = draw(distribution[None], numbers[:1], UNTRUNCATED).tokens[0]
+            log_ratio = (
+                old_energy
+                - _energy(lm, proposal, free)
+                + float(distribution[tokens[place]] - distribution[proposal[place]])
+            )
             if float(numbers[1].log()) < log_ratio:
                 tokens = proposal
 

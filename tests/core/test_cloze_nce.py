@@ -34,7 +34,7 @@ def conditionals(log_prob: Tensor) -> Tensor:
 
 
 def some_noise(seed: int) -> Tensor:
-    """log q(x_t | x_\\t) as a table (V^n, n): conditionals of some other law."""
+    """log q(x_t | x_\\t) as a table (V^n, n): conditionals of some other distribution."""
     return conditionals(torch.randn(len(SEQUENCES), generator=torch.Generator().manual_seed(seed)).double())
 
 

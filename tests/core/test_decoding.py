@@ -4,7 +4,7 @@ import torch
 from lexergy.core.decoding import Decoding, draw, truncated_log_probs
 from lexergy.errors import LexergyError
 
-LAWS = [
+DISTRIBUTIONS = [
     Decoding(),
     Decoding(temperature=0.6),
     Decoding(top_k=3),
@@ -17,17 +17,17 @@ def skewed_logits(rows: int, vocab_size: int) -> torch.Tensor:
     return torch.randn(rows, vocab_size, generator=torch.Generator().manual_seed(vocab_size)) * 2
 
 
-@pytest.mark.parametrize("decoding", LAWS)
+@pytest.mark.parametrize("decoding", DISTRIBUTIONS)
 @pytest.mark.parametrize("vocab_size", [7, 300, 4096])
 def test_every_uniform_falls_where_the_law_says(decoding, vocab_size):
     """The share of a fine grid of uniforms that falls on a token is the token's probability."""
     logits = skewed_logits(1, vocab_size)
     grid = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000
     drawn = draw(logits.expand(20_000, -1), grid, decoding)
-    law = truncated_log_probs(logits, decoding)[0].double()
+    distribution = truncated_log_probs(logits, decoding)[0].double()
     shares = torch.bincount(drawn.tokens, minlength=vocab_size) / 20_000
-    assert torch.allclose(shares.double(), law.exp(), atol=1.01e-4)
-    assert torch.allclose(drawn.log_prob, law[drawn.tokens], atol=1e-5)
+    assert torch.allclose(shares.double(), distribution.exp(), atol=1.01e-4)
+    assert torch.allclose(drawn.log_prob, distribution[drawn.tokens], atol=1e-5)
 
 
 def test_truncated_laws_by_hand():
@@ -40,7 +40,7 @@ def test_truncated_laws_by_hand():
     assert torch.allclose(truncated_log_probs(logits, Decoding(top_p=0.1)).exp(), torch.tensor([[0.0, 1, 0, 0]]))
 
 
-@pytest.mark.parametrize("decoding", LAWS)
+@pytest.mark.parametrize("decoding", DISTRIBUTIONS)
 def test_memory_order_does_not_matter(decoding):
     logits, numbers = (
         skewed_logits(64, 1024),

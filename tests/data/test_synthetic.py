@@ -10,11 +10,11 @@ from lexergy.errors import LexergyError
 
 
 def test_palindromes_have_their_share():
-    law = palindromes()
-    assert float(law.log_probs.exp().sum()) == pytest.approx(1)
-    assert float(law.log_prob(torch.tensor([[0, 1, 2, 1, 0]])).exp()) == pytest.approx(0.8 / 125)
-    assert float(law.log_prob(torch.tensor([[0, 1, 2, 1, 1]])).exp()) == pytest.approx(0.2 / 3000)
-    assert law.entropy == pytest.approx(0.8 * math.log(125 / 0.8) + 0.2 * math.log(3000 / 0.2))
+    distribution = palindromes()
+    assert float(distribution.log_probs.exp().sum()) == pytest.approx(1)
+    assert float(distribution.log_prob(torch.tensor([[0, 1, 2, 1, 0]])).exp()) == pytest.approx(0.8 / 125)
+    assert float(distribution.log_prob(torch.tensor([[0, 1, 2, 1, 1]])).exp()) == pytest.approx(0.2 / 3000)
+    assert distribution.entropy == pytest.approx(0.8 * math.log(125 / 0.8) + 0.2 * math.log(3000 / 0.2))
 
 
 def test_a_forward_sums_over_its_hidden_paths():
@@ -22,8 +22,8 @@ def test_a_forward_sums_over_its_hidden_paths():
     shapes = (1, 4), (4, 4), (4, 3)
     logits = [torch.randn(shape, generator=generator, dtype=torch.double) for shape in shapes]
     initial, transition, emission = (part.softmax(-1) for part in logits)
-    law = _forward(logits, length=3)
-    for row, log_prob in zip(all_sequences(3, 3).tolist(), law.log_probs, strict=True):
+    distribution = _forward(logits, length=3)
+    for row, log_prob in zip(all_sequences(3, 3).tolist(), distribution.log_probs, strict=True):
         total = sum(
             initial[0, a] * emission[a, row[0]] * transition[a, b] * emission[b, row[1]] * transition[b, c]
             * emission[c, row[2]]
@@ -34,12 +34,12 @@ def test_a_forward_sums_over_its_hidden_paths():
 
 @pytest.mark.parametrize("entropy", [5.0, 6.43])
 def test_a_hidden_markov_model_has_the_entropy_asked_for(entropy):
-    law = hidden_markov(entropy, seed=0)
-    assert law.entropy == pytest.approx(entropy, abs=1e-5)
-    assert float(law.log_probs.exp().sum()) == pytest.approx(1)
-    sample = law.sample(20000, seed=1)
-    assert float(-law.log_prob(sample).mean()) == pytest.approx(entropy, abs=0.05)
-    assert torch.equal(sample, law.sample(20000, seed=1))
+    distribution = hidden_markov(entropy, seed=0)
+    assert distribution.entropy == pytest.approx(entropy, abs=1e-5)
+    assert float(distribution.log_probs.exp().sum()) == pytest.approx(1)
+    sample = distribution.sample(20000, seed=1)
+    assert float(-distribution.log_prob(sample).mean()) == pytest.approx(entropy, abs=0.05)
+    assert torch.equal(sample, distribution.sample(20000, seed=1))
 
 
 def test_an_impossible_entropy():

@@ -30,22 +30,22 @@ def law_by_hand(logits, decoding):  # (M, V) -> (M, V)
     probs = (logits / decoding.temperature).softmax(-1)
     if decoding.top_p is None:
         return probs
-    law = torch.zeros_like(probs)
-    for row, kept in zip(probs, law, strict=True):
+    distribution = torch.zeros_like(probs)
+    for row, kept in zip(probs, distribution, strict=True):
         mass = 0.0
         for token in row.argsort(descending=True).tolist():
             if mass < decoding.top_p:
                 kept[token] = row[token]
             mass += float(row[token])
-    return law / law.sum(-1, keepdim=True)
+    return distribution / distribution.sum(-1, keepdim=True)
 
 
 def transition_matrix(step, conditionals, target_energy, blocks, decoding=None, states=STATES):
     """P(x, y) of one step from every state x with the block blocks[x], over all random paths.
 
     For each way of filling the block the numbers are put in the middle of those tokens' cells, so the kernel must
-    propose just this; the probability of the path is the law's own, times that of the acceptance, which is found
-    from the kernel's ratio and held against what the kernel decides just below and just above it.
+    propose just this; the probability of the path is the distribution's own, times that of the acceptance, which is
+    found from the kernel's ratio and held against what the kernel decides just below and just above it.
     """
     decoding = decoding or Decoding()
     num_states, length = states.shape
@@ -53,13 +53,13 @@ def transition_matrix(step, conditionals, target_energy, blocks, decoding=None, 
     place = vocab_size ** torch.arange(length - 1, -1, -1)
     start = ChainState(states, target_energy(states).double())
     size = int(blocks.sum(dim=1).max())
-    law = law_by_hand(conditionals(states, blocks), decoding).view(num_states, size, vocab_size)
-    ends = law.cumsum(-1)
+    distribution = law_by_hand(conditionals(states, blocks), decoding).view(num_states, size, vocab_size)
+    ends = distribution.cumsum(-1)
     matrix = torch.zeros(num_states, num_states, dtype=torch.double)
     for filling in all_sequences(vocab_size, size):  # (b,)
         index = filling.expand(num_states, -1)[..., None]
-        share = law.gather(2, index).squeeze(2)  # (S, b)
-        middles = (ends - law / 2).gather(2, index).squeeze(2)
+        share = distribution.gather(2, index).squeeze(2)  # (S, b)
+        middles = (ends - distribution / 2).gather(2, index).squeeze(2)
         probability = share.prod(dim=1)
         numbers = torch.zeros(num_states, 1 + length, dtype=torch.double)
         numbers[:, 1:][blocks] = middles.flatten()

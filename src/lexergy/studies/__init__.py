@@ -44,7 +44,7 @@ CATALOGUE = {
     "detect-ranking": Entry("real_or_fake.ranking", "the ranking loss in place of binary cross-entropy (Appendix C)"),
     "table-6.1": Entry(
         "masked.table_6_1",
-        "one energy trained by MLM, pseudo-likelihood and likelihood, on laws that are known (Goyal 2021)",
+        "one energy trained by MLM, pseudo-likelihood and likelihood, on distributions that are known (Goyal 2021)",
     ),
     "table-6.1-phonemes": Entry(
         "masked.table_6_1_phonemes", "the same on phonemes, log Z summed over 3.6 billion sequences"

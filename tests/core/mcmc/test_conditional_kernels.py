@@ -31,7 +31,7 @@ class Given:
         return self.lm.conditionals(self.rows(states), inside)[:, FIRST_WORD:].double()
 
     @property
-    def law(self):
+    def distribution(self):
         return (-self.energy(STATES)).softmax(0)
 
 
@@ -41,5 +41,5 @@ def test_the_energy_given_the_source_is_stationary(block):
     given, other = Given(lm, "no yes no"), Given(lm, "so so")
     step = partial(metropolis_step, energy=given.energy, conditionals=given.conditionals)
     matrix = transition_matrix(step, given.conditionals, given.energy, same_block(block))
-    assert stationarity_gap(matrix, given.law) < ROUNDING
-    assert stationarity_gap(matrix, other.law) > 1e-3
+    assert stationarity_gap(matrix, given.distribution) < ROUNDING
+    assert stationarity_gap(matrix, other.distribution) > 1e-3

@@ -55,8 +55,10 @@ def target(temperature=1.0):
 @pytest.mark.parametrize("decoding", DECODINGS)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_target_is_stationary(block, decoding):
-    law = DECODINGS[decoding]
-    matrix = transition_matrix(metropolis_of(law), CONDITIONALS, ENERGY, same_block(BLOCKS[block]), law)
+    distribution = DECODINGS[decoding]
+    matrix = transition_matrix(
+        metropolis_of(distribution), CONDITIONALS, ENERGY, same_block(BLOCKS[block]), distribution
+    )
     torch.testing.assert_close(matrix.sum(1), torch.ones(len(STATES), dtype=torch.double), rtol=0, atol=EXACT)
     assert stationarity_gap(matrix, target()) < EXACT
 
@@ -123,14 +125,17 @@ class ThesisConditionals:
     second = torch.tensor([[0.5, 0.5], [0.5, 0.5]], dtype=torch.double)  # p(y_2 | y_1)
 
     def __call__(self, tokens, block):
-        laws = torch.stack([self.first[tokens[:, 1]], self.second[tokens[:, 0]]], dim=1)  # (N, 2, 2)
-        return laws.log()[block]
+        distributions = torch.stack([self.first[tokens[:, 1]], self.second[tokens[:, 0]]], dim=1)  # (N, 2, 2)
+        return distributions.log()[block]
 
 
 def test_the_inconsistent_conditionals_of_the_thesis():
     """Bayes' rule gives the same odds ratio from either side of a joint; here it is 99^2 and 1."""
     conditionals = ThesisConditionals()
-    odds = [law[0, 0] * law[1, 1] / (law[0, 1] * law[1, 0]) for law in (conditionals.first, conditionals.second)]
+    odds = [
+        distribution[0, 0] * distribution[1, 1] / (distribution[0, 1] * distribution[1, 0])
+        for distribution in (conditionals.first, conditionals.second)
+    ]
     assert [float(ratio) for ratio in odds] == pytest.approx([99.0**2, 1.0])
 
     states, energy = all_sequences(2, 2), TableEnergy(2, 2, seed=5)
@@ -144,12 +149,12 @@ def test_the_inconsistent_conditionals_of_the_thesis():
             transition_matrix(step, conditionals, energy, same_block([i], 4, 2), states=states) for i in range(2)
         )
         settled[name] = stationary_law(one @ two), stationary_law(two @ one)
-    # Ending with y_2 the pair is independent, ending with y_1 it nearly always agrees: no joint law is sampled.
+    # Ending with y_2 the pair is independent, ending with y_1 it nearly always agrees: no distribution is sampled.
     torch.testing.assert_close(settled["gibbs"][0], torch.full((4,), 0.25, dtype=torch.double))
     agree = torch.tensor([0.495, 0.005, 0.005, 0.495], dtype=torch.double)
     torch.testing.assert_close(settled["gibbs"][1], agree)
-    for law in settled["metropolis"]:
-        torch.testing.assert_close(law, (-energy(states)).softmax(0))
+    for distribution in settled["metropolis"]:
+        torch.testing.assert_close(distribution, (-energy(states)).softmax(0))
 
 
 def test_exact_conditionals_are_always_accepted():
@@ -166,7 +171,7 @@ def test_exact_conditionals_are_always_accepted():
 
 
 def test_a_nucleus_without_a_way_back_stays_and_asks_for_no_energy():
-    law = Decoding(top_p=0.5)
+    distribution = Decoding(top_p=0.5)
     logits = torch.tensor([[3.0, 0.0, -1.0]])  # the nucleus is token 0 alone
     asked = []
 
@@ -181,7 +186,7 @@ def test_a_nucleus_without_a_way_back_stays_and_asks_for_no_energy():
         torch.zeros(2, 2, dtype=torch.double),
         energy=energy,
         conditionals=lambda tokens, block: logits.expand(2, -1),
-        decoding=law,
+        decoding=distribution,
     )
     assert state.tokens.tolist() == [[1], [0]]
     assert info.accepted.tolist() == [False, True]
@@ -236,8 +241,8 @@ def test_mask_predict_by_hand():
 
     def conditionals(tokens, block):
         masked.append(block[0].tolist())
-        laws = [[p, 1 - p] if token == 0 else [1 - p, p] for token, p in confidence[len(masked) - 1]]
-        return torch.tensor(laws, dtype=torch.double).log()
+        distributions = [[p, 1 - p] if token == 0 else [1 - p, p] for token, p in confidence[len(masked) - 1]]
+        return torch.tensor(distributions, dtype=torch.double).log()
 
     free = torch.tensor([[True, True, False, True]])
     tokens = mask_predict(torch.tensor([[9, 9, 7, 9]]), free, conditionals, iterations=3)

@@ -17,7 +17,7 @@ VOCAB = 7
 def build(seed: int = 0, sharpness: float = 3.0, **changes) -> GatedConvForCausalLM:
     shape = {"hidden_size": 10, "num_layers": 3, "embedding_size": 6, "kernel_size": 3} | changes
     model = build_causal_lm(VOCAB, num_heads=None, max_length=32, architecture="gated_conv", seed=seed, **shape)
-    model.lm_head.weight.data.mul_(sharpness)  # a skewed law: symmetry hides mistakes
+    model.lm_head.weight.data.mul_(sharpness)  # a skewed distribution: symmetry hides mistakes
     return model.eval()
 
 

@@ -11,7 +11,7 @@ def lstm(vocab_size=4, hidden_size=6, seed=0):
     model = MaskedLSTM(vocab_size, hidden_size, seed=seed).double()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(3)  # a law far from uniform, in which an error shows
+            parameter.mul_(3)  # a distribution far from uniform, in which an error shows
     return model
 
 

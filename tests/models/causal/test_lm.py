@@ -65,7 +65,7 @@ def build(maker, **keywords) -> CausalLM:
         torch.manual_seed(5)
         model = maker()
         for weight in model.parameters():
-            weight.data.add_(torch.randn_like(weight) * 0.3)  # a skewed law: symmetry hides mistakes
+            weight.data.add_(torch.randn_like(weight) * 0.3)  # a skewed distribution: symmetry hides mistakes
     return CausalLM(model, **keywords)
 
 
@@ -83,12 +83,12 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
     decoding = decoding or Decoding()
     logits = lm.model(rows).logits[:, prefix_length - 1 : -1].double()
     logits[..., list(lm.forbidden_tokens)] = -torch.inf
-    law = truncated_log_probs(logits.flatten(0, 1), decoding).view(logits.shape)
-    return law.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
+    distribution = truncated_log_probs(logits.flatten(0, 1), decoding).view(logits.shape)
+    return distribution.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
 
 
 ARCHITECTURES = [gpt2, llama, gemma, opt, bloom, gated_conv]
-LAWS = [
+DISTRIBUTIONS = [
     {},
     {"top_k": 4},
     {"top_p": 0.6},
@@ -98,12 +98,12 @@ LAWS = [
 
 
 @pytest.mark.parametrize("maker", [*ARCHITECTURES, projected_opt])
-@pytest.mark.parametrize("law", LAWS)
-def test_log_prob_is_that_of_the_law_drawn_from(maker, law):
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_log_prob_is_that_of_the_law_drawn_from(maker, distribution):
     lm = build(maker, forbidden_tokens=(0, 3))
     prefix = prefixes()
-    samples = lm.sample(prefix, num_samples=4, max_new_tokens=6, seed=1, **law)
-    expected = plain_log_prob(lm, whole(prefix, samples.tokens), 5, Decoding(**law)).view(3, 4)
+    samples = lm.sample(prefix, num_samples=4, max_new_tokens=6, seed=1, **distribution)
+    expected = plain_log_prob(lm, whole(prefix, samples.tokens), 5, Decoding(**distribution)).view(3, 4)
     assert torch.allclose(samples.log_prob, expected, atol=1e-4)
     assert not torch.isin(samples.tokens, torch.tensor([0, 3])).any()
 
@@ -177,11 +177,11 @@ def test_samples_follow_the_exact_law():
     lm = build(llama, forbidden_tokens=range(6, VOCAB))
     prefix = prefixes(1)
     pairs = torch.tensor(list(itertools.product(range(6), repeat=2)))
-    law = plain_log_prob(lm, whole(prefix, pairs.unsqueeze(0)), 5).exp()
-    assert law.sum() == pytest.approx(1, abs=1e-6)
+    distribution = plain_log_prob(lm, whole(prefix, pairs.unsqueeze(0)), 5).exp()
+    assert distribution.sum() == pytest.approx(1, abs=1e-6)
     tokens = lm.sample(prefix, num_samples=4000, max_new_tokens=2, seed=2).tokens[0]
     observed = torch.bincount(tokens[:, 0] * 6 + tokens[:, 1], minlength=36)
-    chi_square = ((observed - 4000 * law) ** 2 / (4000 * law)).sum()
+    chi_square = ((observed - 4000 * distribution) ** 2 / (4000 * distribution)).sum()
     assert chi_square < 66.6  # 35 degrees of freedom
 
 

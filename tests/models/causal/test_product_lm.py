@@ -1,4 +1,4 @@
-"""RALM's law by hand on a tiny vocabulary, what its gradient reaches, and LMs with n-gram tables."""
+"""RALM's distribution by hand on a tiny vocabulary, what its gradient reaches, and LMs with n-gram tables."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ TOKENS = torch.tensor([[0, 3, 1, 4], [2, 2, 0, 1]])
 
 
 class BigramLM(nn.Module):
-    """A law of the next token given the last, as a table of logits; dropout to be noticed when it is on."""
+    """A distribution of the next token given the last, as a table of logits; dropout to be noticed when it is on."""
 
     def __init__(self, logits):
         super().__init__()
@@ -32,13 +32,13 @@ def table(seed):
     return torch.randn(VOCABULARY, VOCABULARY, generator=torch.Generator().manual_seed(seed)) * 2
 
 
-def law(model):
+def distribution(model):
     return model(input_ids=TOKENS).logits.softmax(-1)  # (B, L, V)
 
 
 def test_the_law_is_the_normalised_product():
     of_lm, of_residual = table(0).softmax(-1), table(1).softmax(-1)
-    found = law(ProductLM(BigramLM(table(0)), BigramLM(table(1))).eval())
+    found = distribution(ProductLM(BigramLM(table(0)), BigramLM(table(1))).eval())
     for row, tokens in enumerate(TOKENS.tolist()):
         for position, token in enumerate(tokens):
             products = [float(of_lm[token, word] * of_residual[token, word]) for word in range(VOCABULARY)]
@@ -48,15 +48,15 @@ def test_the_law_is_the_normalised_product():
 
 
 def test_a_constant_per_position_changes_nothing():
-    """So the LM's log-softmax need not be taken: a law without it is the same law."""
+    """So the LM's log-softmax need not be taken: a distribution without it is the same distribution."""
     product = ProductLM(BigramLM(table(0)), BigramLM(table(1))).eval()
     normalised = ProductLM(BigramLM(table(0).log_softmax(-1)), BigramLM(table(1))).eval()
-    torch.testing.assert_close(law(product), law(normalised))
+    torch.testing.assert_close(distribution(product), distribution(normalised))
 
 
 def test_a_uniform_residual_leaves_the_lm_as_it_is():
     lm = BigramLM(table(0)).eval()
-    torch.testing.assert_close(law(ProductLM(lm, BigramLM(torch.full((5, 5), 0.7))).eval()), law(lm))
+    torch.testing.assert_close(distribution(ProductLM(lm, BigramLM(torch.full((5, 5), 0.7))).eval()), distribution(lm))
 
 
 def test_only_the_residual_is_trained_and_the_lm_stays_without_dropout():

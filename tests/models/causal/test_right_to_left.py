@@ -37,9 +37,9 @@ def test_log_probabilities_are_those_of_the_reversed_text_left_to_right(model, b
 
 
 def test_the_token_next_to_the_suffix_is_the_first_one_written(model, backwards):
-    law = CausalLM(model, forbidden_tokens=(0,)).next_log_prob(rows()[:, 4:].flip(1))  # (B, V)
+    distribution = CausalLM(model, forbidden_tokens=(0,)).next_log_prob(rows()[:, 4:].flip(1))  # (B, V)
     found = backwards.token_log_prob(rows(), suffix_length=3)[:, -1]
-    torch.testing.assert_close(found, law.gather(1, rows()[:, 3:4]).squeeze(1))
+    torch.testing.assert_close(found, distribution.gather(1, rows()[:, 3:4]).squeeze(1))
 
 
 def test_all_prefixes_of_a_suffix_have_probability_one(backwards):

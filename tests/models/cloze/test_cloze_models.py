@@ -62,13 +62,13 @@ def test_electric_starts_near_the_uniform_law(shape, tokens):
 
 
 def test_models_start_near_a_law_of_tokens(shape, tokens):
-    law = torch.randn(VOCAB, generator=torch.Generator().manual_seed(3)).log_softmax(0)
-    electric = ElectricModel.from_shape(shape, seed=1, start_law=law).eval()
-    towers = TwoTowerModel.from_shape(shape, seed=1, start_law=law).eval()
+    distribution = torch.randn(VOCAB, generator=torch.Generator().manual_seed(3)).log_softmax(0)
+    electric = ElectricModel.from_shape(shape, seed=1, start_distribution=distribution).eval()
+    towers = TwoTowerModel.from_shape(shape, seed=1, start_distribution=distribution).eval()
     with torch.no_grad():
-        torch.testing.assert_close(-electric(tokens).energies, law[tokens], atol=0.4, rtol=0)
+        torch.testing.assert_close(-electric(tokens).energies, distribution[tokens], atol=0.4, rtol=0)
         torch.testing.assert_close(
-            towers(tokens).logits.log_softmax(-1), law.expand(3, LENGTH - 2, -1), atol=0.6, rtol=0
+            towers(tokens).logits.log_softmax(-1), distribution.expand(3, LENGTH - 2, -1), atol=0.6, rtol=0
         )
     assert electric.log_partition(tokens[0], 3) == pytest.approx(0, abs=0.3)
 
@@ -96,7 +96,7 @@ def test_weights_depend_on_the_seed_alone(shape):
 def test_saved_and_loaded_models_are_the_same(shape, tokens, kind, tmp_path):
     model = kind.from_shape(shape, seed=1).eval()
     if kind is ElectricModel:
-        model = kind.from_shape(shape, seed=1, start_law=torch.arange(VOCAB).float().log_softmax(0)).eval()
+        model = kind.from_shape(shape, seed=1, start_distribution=torch.arange(VOCAB).float().log_softmax(0)).eval()
         torch.nn.init.constant_(model.energy.bias, 0.7)  # not what it starts as
     model.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("*.bin"))
@@ -171,5 +171,5 @@ def test_neighbours_are_compared_by_hand(shape, tokens):
 def test_a_residual_energy_starts_as_its_noise_and_has_no_law_of_its_own(shape, tokens):
     model = ElectricModel.from_shape(shape, seed=1, residual=True).eval()
     assert model(tokens).energies.abs().max().item() < 0.3
-    with pytest.raises(LexergyError, match="noise's law"):
+    with pytest.raises(LexergyError, match="noise's distribution"):
         model.log_partition(tokens[0], 3)

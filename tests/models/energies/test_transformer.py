@@ -29,7 +29,7 @@ def opt() -> PreTrainedModel:
     """Its embeddings are narrower than the model, and so are its last states."""
     model = build_causal_lm(**BYTE_LM, seed=1, architecture="opt", embedding_size=12)
     for weight in model.parameters():
-        weight.data.mul_(15 if weight.ndim == 2 else 1)  # a law that depends on the tokens, as after training
+        weight.data.mul_(15 if weight.ndim == 2 else 1)  # a distribution that depends on the tokens, as after training
     return model
 
 

@@ -30,11 +30,11 @@ def test_rows_follow_the_exact_joint(joint):
         seed=3,
         rows_per_batch=8192,
     )
-    law = joint_log_prob(joint.lm, joint.energy.function, prefix[0], 2).exp()  # (49,)
+    distribution = joint_log_prob(joint.lm, joint.energy.function, prefix[0], 2).exp()  # (49,)
     counts = torch.bincount(rows.tokens[:, 0] * 7 + rows.tokens[:, 1], minlength=49)
-    assert chi_square_p_value(counts, law) > 1e-3
+    assert chi_square_p_value(counts, distribution) > 1e-3
     base = torch.bincount(rows.base_tokens[:, 0] * 7 + rows.base_tokens[:, 1], minlength=49)
-    assert chi_square_p_value(base, law) < 1e-6  # the test can tell the LM from the joint model
+    assert chi_square_p_value(base, distribution) < 1e-6  # the test can tell the LM from the joint model
 
 
 def test_rows_tell_their_own_numbers(joint):
@@ -85,14 +85,14 @@ def test_chunks_follow_the_product_of_joints(joint):
         seed=5,
     )
     first = joint_log_prob(joint.lm, joint.energy.function, prefix[0], 1)  # (7,)
-    law = torch.cat(
+    distribution = torch.cat(
         [
             first[token] + joint_log_prob(joint.lm, joint.energy.function, torch.tensor([2, token]), 1)
             for token in range(7)
         ]
     ).exp()
     counts = torch.bincount(long.tokens[:, 0] * 7 + long.tokens[:, 1], minlength=49)
-    assert chi_square_p_value(counts, law) > 1e-3
+    assert chi_square_p_value(counts, distribution) > 1e-3
     assert long.energy.shape == (ROWS, 2)
     assert torch.allclose(
         long.energy[:, 1],

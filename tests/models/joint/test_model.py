@@ -55,8 +55,8 @@ def index(continuation: Tensor | tuple[int, ...]) -> int:
 
 
 def exact_window_log_prob(joint: ResidualEBM, window: Tensor) -> float:
-    law = joint_log_prob(joint.lm, table(joint), window[:1], 3)
-    return float(law[index(window[1:])])
+    distribution = joint_log_prob(joint.lm, table(joint), window[:1], 3)
+    return float(distribution[index(window[1:])])
 
 
 # -- log Z ---------------------------------------------------------------------------------------------------
@@ -216,9 +216,16 @@ def test_heavy_tails_are_reported():
 
 
 def exact_steps(joint: ResidualEBM, window: Tensor) -> Tensor:  # -> (3,)
-    law = joint_log_prob(joint.lm, table(joint), window[:1], 3).exp().reshape(7, 7, 7)
+    distribution = joint_log_prob(joint.lm, table(joint), window[:1], 3).exp().reshape(7, 7, 7)
     first, second, third = window[1:].tolist()
-    marginals = torch.stack([law.sum(), law[first].sum(), law[first, second].sum(), law[first, second, third]])
+    marginals = torch.stack(
+        [
+            distribution.sum(),
+            distribution[first].sum(),
+            distribution[first, second].sum(),
+            distribution[first, second, third],
+        ]
+    )
     return (marginals[1:] / marginals[:-1]).log()
 
 
@@ -254,13 +261,13 @@ def test_last_step_skips_forbidden_tokens():
 
 def test_next_token(joint):
     prefix = PREFIXES[1]
-    law = joint_log_prob(joint.lm, table(joint), prefix, 3).exp().reshape(7, 49).sum(1)
+    distribution = joint_log_prob(joint.lm, table(joint), prefix, 3).exp().reshape(7, 49).sum(1)
     base = joint.lm.next_log_prob(prefix[None])[0].exp()
     result = joint.next_token(prefix.tolist(), num_samples=5000, horizon=3, rows_per_batch=MANY_ROWS)
     assert (result.num_candidates, len(result.entries)) == (7, 7)
     assert result.base_mass == pytest.approx(1)
     for entry in result.entries:
-        assert entry.joint == pytest.approx(float(law[entry.token]), abs=0.02)
+        assert entry.joint == pytest.approx(float(distribution[entry.token]), abs=0.02)
         assert entry.base == pytest.approx(float(base[entry.token]), abs=1e-6)
     assert [entry.joint for entry in result.entries] == sorted((e.joint for e in result.entries), reverse=True)
     assert [entry.base for entry in result.base_entries] == sorted((e.base for e in result.entries), reverse=True)
@@ -285,10 +292,10 @@ def test_next_token_renormalises_over_its_candidates(joint):
 
 def test_next_token_at_horizon_one_is_exact():
     joint = ResidualEBM(EnumerableLM(forbidden_tokens=(6,)), TableEnergy(length=2))
-    law = joint_log_prob(joint.lm, table(joint), PREFIXES[0], 1).exp()
+    distribution = joint_log_prob(joint.lm, table(joint), PREFIXES[0], 1).exp()
     result = joint.next_token(PREFIXES[0], horizon=1)
     assert {e.token: pytest.approx(e.joint, abs=1e-6) for e in result.entries} == {
-        token: float(law[token]) for token in range(6)
+        token: float(distribution[token]) for token in range(6)
     }
     with pytest.raises(LexergyError, match="`horizon` is 0"):
         joint.next_token(PREFIXES[0], horizon=0)
@@ -310,11 +317,11 @@ def test_next_token_within_a_continuation(horizon):
     context = torch.tensor([1, 4, 2])
     ends = all_sequences(7, horizon)  # (7 ** H, H)
     log_law = exact_log_prob(joint.lm, context, horizon) - 3 * ends[:, -1] / (2 + horizon)
-    law = log_law.softmax(0).reshape(7, -1).sum(1)
+    distribution = log_law.softmax(0).reshape(7, -1).sum(1)
     options = {"num_samples": 5_000, "horizon": horizon, "rows_per_batch": MANY_ROWS}
     result = joint.next_token(context, given=2, **options)
     for entry in result.entries:
-        assert entry.joint == pytest.approx(float(law[entry.token]), abs=1e-6 if horizon == 1 else 0.02)
+        assert entry.joint == pytest.approx(float(distribution[entry.token]), abs=1e-6 if horizon == 1 else 0.02)
     elsewhere = joint.next_token(context, **options).base_entries
     assert max(abs(a.joint - b.joint) for a, b in zip(result.base_entries, elsewhere, strict=True)) > 0.03
     with pytest.raises(LexergyError, match="`given` is 3 for a prompt of 3 tokens"):
@@ -337,9 +344,9 @@ def generated(joint: ResidualEBM, num_seeds: int, **options) -> Tensor:  # -> (4
 @pytest.mark.parametrize("truncation", [{}, {"top_k": 4}])
 def test_generate_follows_the_exact_joint(gpt, truncation):
     # Chi-square over 300 seeds; a right sampler fails with probability 1e-4.
-    law = joint_log_prob(gpt.lm, table(gpt), torch.tensor([3]), 2, **truncation).exp()
+    distribution = joint_log_prob(gpt.lm, table(gpt), torch.tensor([3]), 2, **truncation).exp()
     counts = generated(gpt, 300, **truncation)
-    assert chi_square_p_value(counts, law) > 1e-4
+    assert chi_square_p_value(counts, distribution) > 1e-4
     wrong_sign = joint_log_prob(gpt.lm, lambda x: -table(gpt)(x), torch.tensor([3]), 2, **truncation).exp()
     base = exact_log_prob(gpt.lm, torch.tensor([3]), 2, **truncation).exp()
     untruncated = joint_log_prob(gpt.lm, table(gpt), torch.tensor([3]), 2).exp()
@@ -357,11 +364,11 @@ def test_generation_carries_its_candidates(gpt):
     energies = [candidate.energy for candidate in out.candidates]
     assert energies == sorted(energies)
     weights = torch.tensor([-energy for energy in energies]).softmax(0)
-    law = exact_log_prob(gpt.lm, torch.tensor([3]), 2)
+    distribution = exact_log_prob(gpt.lm, torch.tensor([3]), 2)
     for candidate, weight in zip(out.candidates, weights, strict=True):
         whole = torch.tensor([[3, *candidate.tokens]])
         assert candidate.energy == pytest.approx(float(table(gpt)(whole)[0]))
-        assert candidate.log_prob == pytest.approx(float(law[index(candidate.tokens)]), abs=1e-4)
+        assert candidate.log_prob == pytest.approx(float(distribution[index(candidate.tokens)]), abs=1e-4)
         assert candidate.weight == pytest.approx(float(weight), abs=1e-6)
     assert out.log_weights.tolist() == [-energy for energy in energies]
     assert out.ess == pytest.approx(float(effective_sample_size(out.log_weights)))

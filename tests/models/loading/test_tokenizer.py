@@ -4,7 +4,7 @@ from transformers import AutoTokenizer
 from lexergy.errors import LexergyError
 from lexergy.models.loading.tokenizer import train_tokenizer
 
-TEXTS = ["the state of the union is strong and the people are free\n" * 5, "Congress shall make no law. " * 5]
+TEXTS = ["the state of the union is strong and the people are free\n" * 5, "Congress shall make no distribution. " * 5]
 ANY_TEXT = [
     "",
     " leading and trailing ",

@@ -79,8 +79,8 @@ def test_templates_have_as_many_masks_as_the_length_that_is_likeliest(lm):
     for sentence, template in zip(sentences, templates, strict=True):
         source = lm.tokenizer.encode(sentence, add_special_tokens=False)
         with torch.no_grad():
-            law = lm.model.encode(torch.tensor([source])).length_logits[0]
-        length = 1 + int(law.argmax())
+            distribution = lm.model.encode(torch.tensor([source])).length_logits[0]
+        length = 1 + int(distribution.argmax())
         assert template == [*source, lm.separator, *[lm.mask_token] * length]
     with pytest.raises(LexergyError, match="has 9 tokens; the model reads at most 8"):
         lm.templates(["the " * 9])

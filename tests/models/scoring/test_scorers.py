@@ -71,20 +71,20 @@ def by_hand(kind, folder, tokenizer, text):
         if kind == "electric":
             return (-ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]).tolist()
         if kind == "residual":
-            law = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].log_softmax(-1)
+            distribution = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].log_softmax(-1)
             energies = ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]
-            return (law[torch.arange(len(inside)), inside] - energies).tolist()
+            return (distribution[torch.arange(len(inside)), inside] - energies).tolist()
         if kind == "two-tower":
-            law = TwoTowerModel.from_pretrained(folder / kind)(rows).logits[0].log_softmax(-1)
-            return law[torch.arange(len(inside)), inside].tolist()
+            distribution = TwoTowerModel.from_pretrained(folder / kind)(rows).logits[0].log_softmax(-1)
+            return distribution[torch.arange(len(inside)), inside].tolist()
         if kind == "electra-tt":
             energies = ElectricModel.from_pretrained(folder / kind)(rows).energies[0, 1:-1]
             q = TwoTowerModel.from_pretrained(folder / kind / "noise")(rows).logits[0].softmax(-1)
             q = q[torch.arange(len(inside)), inside]
             return (0.15 * q / (0.15 * q + energies.exp() * (0.85 + 0.15 * q))).log().tolist()
         if kind == "causal":
-            law = GPT2LMHeadModel.from_pretrained(folder / kind)(rows[:, :-1]).logits[0, :-1].log_softmax(-1)
-            return law[torch.arange(len(inside)), inside].tolist()
+            distribution = GPT2LMHeadModel.from_pretrained(folder / kind)(rows[:, :-1]).logits[0, :-1].log_softmax(-1)
+            return distribution[torch.arange(len(inside)), inside].tolist()
         model = AutoModelForMaskedLM.from_pretrained(folder / kind)
         found = []
         for position, token in enumerate(inside):  # the tokenizer puts nothing around a text

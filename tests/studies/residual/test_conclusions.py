@@ -59,7 +59,7 @@ def test_errors_that_agree_by_chance_are_no_bias():
 
 
 def test_the_monte_carlo_error_of_figure_1_is_the_spread_of_its_estimates():
-    """Weights of a known law: the errors of many windows spread as the gap of their bounds says."""
+    """Weights of a known distribution: the errors of many windows spread as the gap of their bounds says."""
     import torch
 
     from lexergy.core.estimation.partition import lower_bound, upper_bound

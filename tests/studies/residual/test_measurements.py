@@ -119,7 +119,7 @@ def test_means_over_own_samples(subject):
 
 
 def test_table_3_compares_both_laws_at_the_repetition(subject, monkeypatch):
-    """With an energy that is the same for all texts both laws agree; with another one they do not."""
+    """With an energy that is the same for all texts both distributions agree; with another one they do not."""
     monkeypatch.setattr(table_3, "LETTERS", 2)  # the tiny LM has few long words
     settings = {"samples": 4, "candidates": 20, "top_k": 10}
 

@@ -27,12 +27,12 @@ def test_infilling_follows_the_energy(lm, energy):
     words = all_sequences(NUM_WORDS, 2) + FIRST_WORD
     whole = torch.tensor([template]).repeat(len(words), 1)
     whole[:, [2, 4]] = words
-    law = (-lm.energy(energy)(whole)).softmax(0)
+    distribution = (-lm.energy(energy)(whole)).softmax(0)
     texts = [lm.decode(row) for row in whole]
     counts = torch.zeros(len(words))
     for sample in sentence.samples:
         counts[texts.index(sample.text)] += 1
-    assert chi_square_p_value(counts, law) > 1e-4
+    assert chi_square_p_value(counts, distribution) > 1e-4
 
 
 def test_sentences_of_different_lengths_run_together(lm):

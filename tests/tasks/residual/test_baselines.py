@@ -93,8 +93,8 @@ def test_a_ralm_is_the_product_without_its_forbidden_tokens(with_baselines, tiny
         of_both = [model(input_ids=tokens).logits[0].double().softmax(-1) for model in (lm.model, residual)]
         product = of_both[0] * of_both[1]
         product[:, [0, 1, 2]] = 0
-        law = product / product.sum(-1, keepdim=True)  # (L, V)
-        expected = [float(law[position - 1, tokens[0, position]].log()) for position in range(6, 11)]
+        distribution = product / product.sum(-1, keepdim=True)  # (L, V)
+        expected = [float(distribution[position - 1, tokens[0, position]].log()) for position in range(6, 11)]
         np.testing.assert_allclose(log_probs(with_baselines, "ralm")[row], expected, rtol=1e-5)
 
 

@@ -25,7 +25,7 @@ def lm() -> CausalLM:
     model = build_causal_lm(11, 8, 2, 2, 16, seed=1)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.mul_(4)  # a skewed law, so that a flipped sign shows
+            weight.mul_(4)  # a skewed distribution, so that a flipped sign shows
     return CausalLM(model)
 
 

@@ -27,7 +27,7 @@ def random_tokens(count, seed=0):
 
 
 class TokenTable(nn.Module):
-    """A two-tower stand-in whose logits are the same at each position: a law over tokens."""
+    """A two-tower stand-in whose logits are the same at each position: a distribution over tokens."""
 
     def __init__(self, logits):
         super().__init__()
@@ -163,9 +163,9 @@ def test_random_choices_do_not_depend_on_the_batch(classifier, noise_kind, mask_
 
 
 def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
-    """Text of independent tokens: the noise and exp(-E) both come to be their law, so that Z is 1."""
-    law = torch.tensor([0.4, 0.3, 0.2, 0.1])
-    stream = torch.multinomial(law, 4000, replacement=True, generator=torch.Generator().manual_seed(0))
+    """Text of independent tokens: the noise and exp(-E) both come to be their distribution, so that Z is 1."""
+    distribution = torch.tensor([0.4, 0.3, 0.2, 0.1])
+    stream = torch.multinomial(distribution, 4000, replacement=True, generator=torch.Generator().manual_seed(0))
     objective = NoiseDetection(stream, stream[:200], BLOCK, classifier="electric", validation_blocks=16)
     config = TrainingRecipe(
         learning_rate=3e-3, max_steps=60, batch_size=16, warmup_steps=5, schedule="linear", evaluate_every=20
@@ -176,7 +176,7 @@ def test_a_pair_is_trained_and_keeps_its_last_weights(tmp_path):
     first, last = result.history[0].validation, result.history[-1].validation
     assert "loss" not in last
     assert first["noise_loss"] > 2.3
-    assert last["noise_loss"] < 1.5  # the entropy of the law is 1.28
+    assert last["noise_loss"] < 1.5  # the entropy of the distribution is 1.28
     assert last["classifier_loss"] < 0.65  # that of 2 in 8 is .56, and no better can be done
     assert abs(last["log_z"]) < 0.3
     assert all(abs(pair.model.log_partition(stream[:10], position)) < 0.4 for position in (2, 5, 8))
@@ -192,10 +192,10 @@ def test_a_rising_noise_starts_as_the_tokens_frequencies():
     )
     pair = TablePair(noise, torch.zeros(VOCAB))
     text = objective.validation[:, 1:-1].flatten()
-    for step, law in ((0, frequencies), (5, (noise + frequencies) / 2), (10, noise), (25, noise)):
+    for step, distribution in ((0, frequencies), (5, (noise + frequencies) / 2), (10, noise), (25, noise)):
         objective.begin(step)
         found = objective.evaluate(pair)
-        assert found["noise_loss"] == pytest.approx(-law.log_softmax(0)[text].mean().item(), rel=1e-5)
+        assert found["noise_loss"] == pytest.approx(-distribution.log_softmax(0)[text].mean().item(), rel=1e-5)
         assert found["classifier_loss"] == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75), rel=1e-5)
         assert found["log_z"] == pytest.approx(0, abs=1e-5)
 

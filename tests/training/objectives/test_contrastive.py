@@ -141,7 +141,9 @@ def test_under_any_noise_the_best_energy_is_that_of_the_data():
     """With noise P = P_LM exp(-E_noise), the minimum lies at E = log P_LM - log p_data all the same."""
     lm, data, noise = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.4, 0.5], [0.2, 0.6, 0.2]])
     noise_energy = lm.log() - noise.log()  # (V,)
-    people, machine = (torch.arange(3).repeat_interleave((10 * law).round().long()) for law in (data, noise))
+    people, machine = (
+        torch.arange(3).repeat_interleave((10 * distribution).round().long()) for distribution in (data, noise)
+    )
     rows = ContrastiveData(
         prefixes=torch.zeros(10, 1, dtype=torch.long),
         continuations=people[:, None],

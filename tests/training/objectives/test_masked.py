@@ -33,9 +33,9 @@ def energy_of(model, *tokens):
 
 def test_likelihood_is_that_of_the_enumerated_law():
     model = lstm()
-    law = (-model.energy(all_sequences(3, 3))).softmax(0)
+    distribution = (-model.energy(all_sequences(3, 3))).softmax(0)
     loss = sequence_losses(likelihood, model, all_sequences(3, 3))
-    torch.testing.assert_close((-loss).exp(), law.detach())
+    torch.testing.assert_close((-loss).exp(), distribution.detach())
     assert float((-loss).exp().sum()) == pytest.approx(1)
 
 

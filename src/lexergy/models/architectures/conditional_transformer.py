@@ -81,7 +81,7 @@ class ConditionalTransformer(PreTrainedModel):
             return cls(config)
 
     def encode(self, source: Tensor) -> EncodedSource:  # (N, S)
-        """States of the source's tokens, and the law of the target's length."""
+        """States of the source's tokens, and the distribution of the target's length."""
         padding = source == self.config.pad_token_id
         length_place = self.source_positions.weight[0].expand(len(source), 1, -1)
         inputs = self.embedding(source) + self.source_positions.weight[1 : 1 + source.shape[1]]

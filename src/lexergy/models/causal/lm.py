@@ -197,7 +197,7 @@ class CausalLM(FrozenModel):
 
     @torch.inference_mode()
     def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
-        """The law of the next token, (B, V), -inf for forbidden tokens."""
+        """The distribution of the next token, (B, V), -inf for forbidden tokens."""
         prefix_tokens = self.check_prefix(prefix_tokens, 0)
         log_probs = self.forbid_(self.prefill(prefix_tokens).logits.double()).log_softmax(-1)
         return log_probs.index_fill(-1, self.forbidden_index(), -torch.inf).cpu()

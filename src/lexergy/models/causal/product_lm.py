@@ -75,7 +75,7 @@ class ProductLM(nn.Module):
     """RALM: the product of a frozen LM and one to train, normalised over the vocabulary at every position.
 
     log P(x_t | x_<t) = log P_LM(x_t | x_<t) + log P_phi(x_t | x_<t) + const (Eq. 6, Deng et al. 2020). The sum
-    of the logits has this law after a softmax: what a log-softmax would take off is part of the constant.
+    of the logits has this distribution after a softmax: what a log-softmax would take off is part of the constant.
     """
 
     def __init__(self, lm: PreTrainedModel, residual: PreTrainedModel | NgramLM) -> None:

@@ -1,4 +1,4 @@
-"""Drawing many continuations of each prefix, each with its log-probability under the law it was drawn from."""
+"""Drawing many continuations of each prefix, each with its log-probability under the distribution it was drawn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Samples(NamedTuple):
     """Continuations, on the CPU."""
 
     tokens: Tensor  # (B, K, C); after a stop token, padded with it
-    log_prob: Tensor  # (B, K) float64, under exactly the law they were drawn from
+    log_prob: Tensor  # (B, K) float64, under exactly the distribution they were drawn from
     lengths: Tensor  # (B, K), the stop token included
     features: Tensor | None  # (B, K, F), when asked for
 

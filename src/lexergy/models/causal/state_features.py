@@ -101,7 +101,7 @@ def union(wanted: Iterable[StateFeatures | None]) -> StateFeatures | None:
 
 
 def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> Tensor:
-    """Of each token under its next-token law: log-probability, entropy, variance of log p, log-rank.
+    """Of each token under its next-token distribution: log-probability, entropy, variance of log p, log-rank.
 
     logits (N, V) with their summary, tokens (N,) -> (N, 4).
     """

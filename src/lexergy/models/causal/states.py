@@ -87,8 +87,8 @@ def _pool(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFe
     for rows, logits, states in row_logits(lm, tokens, prefix_length, with_states=bool(features.layers)):
         part = pool.rows(slice(done, done + len(rows)))
         for step in range(length):
-            law = logits[:, step]
-            part.add_statistics(step, law, rows[:, prefix_length + step], summarise(law))
+            distribution = logits[:, step]
+            part.add_statistics(step, distribution, rows[:, prefix_length + step], summarise(distribution))
         part.add_states(states, torch.ones(len(rows), length, device=lm.device))
         done += len(rows)
     return pool
@@ -104,8 +104,10 @@ def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> 
     parts = []
     for rows in tokens.split(rows_at_once(length, lm.vocab_size)):
         _, logits, states = whole_row_logits(lm, rows, length, bool(features.layers))
-        laws = logits.flatten(0, 1)  # (b C, V)
-        statistics = token_statistics(laws, rows[:, 1:].flatten(), summarise(laws)).unflatten(0, (len(rows), -1))
+        distributions = logits.flatten(0, 1)  # (b C, V)
+        statistics = token_statistics(distributions, rows[:, 1:].flatten(), summarise(distributions)).unflatten(
+            0, (len(rows), -1)
+        )
         parts.append(torch.cat((*(states[layer].float() for layer in features.layers), token_moments(statistics)), -1))
     return torch.cat(parts).cpu()
 
@@ -118,10 +120,10 @@ def next_token_features(
     prefix, count = lm.check_prefix(prefix, 1), len(tokens)
     pool = pooled_given(lm, prefix, given_length, features).continued(count, 1)
     first_logits, rows = lm.continuations(prefix, count, 1)
-    laws = lm.forbid_(first_logits.clone())  # (B, V)
-    summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(laws)))
+    distributions = lm.forbid_(first_logits.clone())  # (B, V)
+    summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(distributions)))
     fed = tokens.to(lm.device).repeat(len(prefix))  # (B M,)
-    pool.add_statistics(0, laws.repeat_interleave(count, 0), fed, summary)
+    pool.add_statistics(0, distributions.repeat_interleave(count, 0), fed, summary)
     if features.layers:
         output: Any = rows.feed(fed.unsqueeze(-1), model=lm.model.base_model, output_hidden_states=True)
         pool.add_states(output.hidden_states, torch.ones(len(fed), 1, device=lm.device))

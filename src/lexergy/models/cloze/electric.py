@@ -22,8 +22,8 @@ class ElectricConfig(PreTrainedConfig):
 
     `token_bias`: the energy has a number for each token of the vocabulary too. `neighbours`: and a vector, which is
     compared with the states of the two neighbours. `residual`: p^ = q exp(-E), so that the energies are read together
-    with the law q of the noise. `noise_share` is set where the head was trained as ELECTRA's classifier, sigma(E) =
-    P(replaced): its energies too are read together with q (`core.cloze_nce`).
+    with the distribution q of the noise. `noise_share` is set where the head was trained as ELECTRA's classifier,
+    sigma(E) = P(replaced): its energies too are read together with q (`core.cloze_nce`).
     """
 
     model_type = "lexergy_electric"
@@ -35,8 +35,8 @@ class ElectricConfig(PreTrainedConfig):
     noise_share: float | None = None
 
     @property
-    def is_law(self) -> bool:
-        """Whether exp(-E) is the cloze law by itself, without the noise's."""
+    def is_synthetic(self) -> bool:
+        """Whether exp(-E) is the cloze distribution by itself, without the noise's."""
         return self.noise_share is None and not self.residual
 
 
@@ -67,10 +67,10 @@ class NeighbourTerm(nn.Module):
 class ElectricModel(PreTrainedModel):
     """E(x)_t = w . h(x)_t + b on the states of a bidirectional transformer (Sec. 2.1, Clark et al. 2020).
 
-    p^(x_t | x_\\t) = exp(-E(x)_t), which training brings close to the normalised law (Z = 1). The bias, which the
-    paper does not print, starts at log V: exp(-E) then starts near the uniform law, so near Z = 1. With a
-    `start_law` b is a number for each token and exp(-E) starts near that law. `neighbours` adds a term that the paper
-    does not have (`NeighbourTerm`).
+    p^(x_t | x_\\t) = exp(-E(x)_t), which training brings close to the normalised distribution (Z = 1). The bias, which
+    the paper does not print, starts at log V: exp(-E) then starts near the uniform distribution, so near Z = 1. With a
+    `start_distribution` b is a number for each token and exp(-E) starts near that distribution. `neighbours` adds a
+    term that the paper does not have (`NeighbourTerm`).
 
     A sequence has one token of context at each end (end-of-text, or whatever the text was cut from); the energies of
     these two are not trained.
@@ -109,10 +109,12 @@ class ElectricModel(PreTrainedModel):
         noise_share: float | None = None,
         neighbours: bool = False,
         residual: bool = False,
-        start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
+        start_distribution: Tensor | None = None,  # (V,), log-probabilities of tokens without context
     ) -> Self:
         """An untrained model whose weights depend on the seed alone."""
-        model = cls._untrained(body_config(shape, causal=False), seed, noise_share, neighbours, residual, start_law)
+        model = cls._untrained(
+            body_config(shape, causal=False), seed, noise_share, neighbours, residual, start_distribution
+        )
         start_embeddings(model.get_input_embeddings(), shape)
         return model
 
@@ -127,11 +129,11 @@ class ElectricModel(PreTrainedModel):
         noise_share: float | None = None,
         neighbours: bool = False,
         residual: bool = False,
-        start_law: Tensor | None = None,  # (V,)
+        start_distribution: Tensor | None = None,  # (V,)
     ) -> Self:
         """A model on the first layers of a pretrained encoder, with vectors for its own vocabulary (`transfer`)."""
         config = first_layers(encoder, num_layers, len(vectors))
-        model = cls._untrained(config, seed, noise_share, neighbours, residual, start_law)
+        model = cls._untrained(config, seed, noise_share, neighbours, residual, start_distribution)
         copy_weights(encoder, model.encoder, vectors)
         return model
 
@@ -143,20 +145,20 @@ class ElectricModel(PreTrainedModel):
         noise_share: float | None,
         neighbours: bool,
         residual: bool,
-        start_law: Tensor | None,
+        start_distribution: Tensor | None,
     ) -> Self:
         config = ElectricConfig(
             encoder=encoder,
-            token_bias=start_law is not None,
+            token_bias=start_distribution is not None,
             neighbours=neighbours,
             residual=residual,
             noise_share=noise_share,
         )
         with initialised_from(seed):
             model = cls(config)
-        if start_law is not None and model.token_bias is not None:
+        if start_distribution is not None and model.token_bias is not None:
             with torch.no_grad():
-                model.token_bias.weight.copy_(-start_law[:, None])
+                model.token_bias.weight.copy_(-start_distribution[:, None])
         return model
 
     def forward(self, input_ids: Tensor, **kwargs: Any) -> ElectricOutput:  # (B, L)
@@ -171,8 +173,10 @@ class ElectricModel(PreTrainedModel):
     @torch.no_grad()
     def log_partition(self, tokens: Tensor, position: int) -> float:  # (L,)
         """log Z(x_\\t) = log sum_v exp(-E(REPLACE(x, t, v))_t), exactly, by a pass for each token of the vocabulary."""
-        if not self.config.is_law:
-            raise LexergyError("these energies are read together with a noise's law; expected an Electric without.")
+        if not self.config.is_synthetic:
+            raise LexergyError(
+                "these energies are read together with a noise's distribution; expected an Electric without."
+            )
         parts = []
         for candidates in torch.arange(self.vocab_size, device=tokens.device).split(ROWS_AT_ONCE):
             rows = tokens.expand(len(candidates), -1).clone()  # (R, L)
@@ -193,7 +197,7 @@ class ElectricModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "energy", None):
-            starts_uniform = self.config.is_law and not self.config.token_bias
+            starts_uniform = self.config.is_synthetic and not self.config.token_bias
             initialization.constant_(module.bias, math.log(self.vocab_size) if starts_uniform else 0.0)
         neighbours = getattr(self, "neighbours", None)
         if neighbours is not None and module is neighbours.vectors:

@@ -66,11 +66,11 @@ class Generator(PreTrainedModel):
         seed: int,
         *,
         embedding_size: int | None = None,
-        start_law: Tensor | None = None,  # (V,), log-probabilities of tokens without context
+        start_distribution: Tensor | None = None,  # (V,), log-probabilities of tokens without context
     ) -> Self:
         """An untrained model; its embeddings are as wide as it is unless told otherwise.
 
-        Its softmax starts near the uniform law, or near `start_law`.
+        Its softmax starts near the uniform distribution, or near `start_distribution`.
         """
         body = body_config(shape, causal=cls.is_causal)
         with initialised_from(seed):
@@ -79,8 +79,8 @@ class Generator(PreTrainedModel):
         with torch.no_grad():
             if not shape.normalises_embeddings:
                 cast(nn.LayerNorm, model.outwards[-1]).weight.fill_(START_GAIN)
-            if start_law is not None:
-                model.bias.copy_(start_law)
+            if start_distribution is not None:
+                model.bias.copy_(start_distribution)
         return model
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -103,7 +103,7 @@ class TwoTowerModel(Generator):
     """q(x_t | x_\\t) = softmax(W [h->_{t-1}, h<-_{t+1}])_{x_t}, Sec. 2.4, Clark et al. 2020 (Baevski et al. 2019).
 
     Two causal transformers, one left to right, one right to left. A sequence has a token of context at each end; the
-    law is that of the n tokens between them.
+    distribution is that of the n tokens between them.
 
     Examples:
         >>> import torch
@@ -133,7 +133,7 @@ class TwoTowerModel(Generator):
 class MaskedGenerator(Generator):
     """ELECTRA's generator: a small masked LM (Clark et al. 2020, "ELECTRA").
 
-    As with the two-tower model, the law is that of the n tokens between the two at the ends.
+    As with the two-tower model, the distribution is that of the n tokens between the two at the ends.
     """
 
     config_class = MaskedGeneratorConfig

@@ -154,9 +154,9 @@ class Finetuned:
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> list[Classified]:
         """The likeliest label of each text or pair, and the probabilities of all."""
         names = self.model.config.label_names
-        laws = self._outputs(texts).softmax(-1).tolist()
-        by_name = [dict(zip(names, law, strict=True)) for law in laws]
-        return [Classified(max(law, key=law.__getitem__), law) for law in by_name]
+        distributions = self._outputs(texts).softmax(-1).tolist()
+        by_name = [dict(zip(names, distribution, strict=True)) for distribution in distributions]
+        return [Classified(max(distribution, key=distribution.__getitem__), distribution) for distribution in by_name]
 
     def estimate(self, texts: Sequence[tuple[str, str | None]]) -> list[float]:
         """The number of each text or pair, on the scale of the training labels."""

@@ -22,7 +22,7 @@ class LongRows(NamedTuple):
 
     tokens: Tensor  # (B, J * C)
     energy: Tensor  # (B, J) of each chunk given the text before it
-    log_prob: Tensor  # (B, J) the LM's, under the law that the candidates were drawn from
+    log_prob: Tensor  # (B, J) the LM's, under the distribution that the candidates were drawn from
     log_weights: Tensor  # (B, J, n) of each chunk's candidates
 
 

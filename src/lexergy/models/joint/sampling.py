@@ -49,9 +49,9 @@ def draw_candidates(
     """Top-k joint sampling: x_i ~ P_LM truncated, x = x_i with probability proportional to exp(-E(x_i)).
 
     Algorithm 1, Deng et al. 2020, with all candidates kept; the first one is a plain sample of the LM. `sampling` is
-    what `CausalLM.sample` takes (top_k, top_p, temperature). The law of x tends to P_LM(x) exp(-E(x)) / Z as the
-    candidates grow, P_LM being the truncated law. With `target_ess`, they are doubled until each prefix's effective
-    sample size reaches it or `max_candidates` are drawn.
+    what `CausalLM.sample` takes (top_k, top_p, temperature). The distribution of x tends to P_LM(x) exp(-E(x)) / Z as
+    the candidates grow, P_LM being the truncated distribution. With `target_ess`, they are doubled until each prefix's
+    effective sample size reaches it or `max_candidates` are drawn.
     """
     budget = _budget(num_candidates, target_ess, max_candidates)
     drawn: list[Samples] = []
@@ -95,7 +95,7 @@ class JointRows(NamedTuple):
     """One continuation of each of B prefixes, and the n candidates' weights that it was chosen by."""
 
     tokens: Tensor  # (B, C)
-    log_prob: Tensor  # (B,) float64, the LM's, under the law that the candidates were drawn from
+    log_prob: Tensor  # (B,) float64, the LM's, under the distribution that the candidates were drawn from
     energy: Tensor  # (B,) float64
     features: Tensor | None  # (B, F), for an energy that reads the LM's states
     base_tokens: Tensor  # (B, C), the first candidate: a plain sample of the LM

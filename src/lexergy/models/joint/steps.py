@@ -129,7 +129,7 @@ def next_tokens(
     """P(x_t | x_<t) over the LM's likeliest tokens, App. A.1, Deng et al. 2020.
 
     For each candidate v the numerator of Eq. 5, P_LM(v) E[exp(-E(x_<t, v, x'))], is estimated from LM
-    completions up to `horizon` tokens after the prompt, v included. Both laws are renormalised over all
+    completions up to `horizon` tokens after the prompt, v included. Both distributions are renormalised over all
     candidates (the paper: over the ten shown), so that the two columns can be compared. The last `given` tokens
     of the prompt are, to the energy, the beginning of the continuation.
     """
@@ -147,9 +147,9 @@ def next_tokens(
             f"`given` is {given} for a prompt of {context.shape[1]} tokens; expected 0 to {context.shape[1] - 1}; "
             "leave it out if the continuation begins with the next token."
         )
-    law = joint.lm.next_log_prob(context)[0]  # (V,)
-    allowed = int(law.isfinite().sum())
-    base_log_prob, tokens = law.topk(min(candidates, allowed))  # (M,), (M,)
+    distribution = joint.lm.next_log_prob(context)[0]  # (V,)
+    allowed = int(distribution.isfinite().sum())
+    base_log_prob, tokens = distribution.topk(min(candidates, allowed))  # (M,), (M,)
     prefix, before = context.split([context.shape[1] - given, given], dim=1)  # (1, P), (1, G)
     begun = torch.cat([before.expand(len(tokens), -1), tokens[:, None]], dim=1)  # (M, G + 1)
     if horizon == 1:

@@ -25,19 +25,19 @@ def matches(source: ModelSource) -> bool:
 
 def load(source: ModelSource) -> Scorer:
     model = load_model(ElectricModel, source.folder)
-    generator = None if model.config.is_law else _two_tower_generator(source.folder)
+    generator = None if model.config.is_synthetic else _two_tower_generator(source.folder)
     scorer = electric_scorer(model, load_tokenizer(source.folder), generator)
     scorer.frequencies = load_frequencies(source.folder)
     return scorer
 
 
 def _two_tower_generator(folder: Path) -> TwoTowerModel:
-    """The generator without which ELECTRA's classifier, or a residual energy, is no law of tokens."""
+    """The generator without which ELECTRA's classifier, or a residual energy, is no distribution of tokens."""
     noise = folder / NOISE_FOLDER
     if model_type_of(noise) != TwoTowerModel.config_class.model_type:
         raise LexergyError(
             f"'{folder}' holds an ELECTRA without a two-tower generator in '{NOISE_FOLDER}'; expected an ELECTRA-TT or "
-            "an Electric: the law of a masked generator is known at masks only."
+            "an Electric: the distribution of a masked generator is known at masks only."
         )
     return load_model(TwoTowerModel, noise)
 

@@ -16,12 +16,12 @@ def log_frequencies(tokens: Tensor, vocab_size: int) -> Tensor:  # (T,) -> (V,)
     return (torch.bincount(tokens, minlength=vocab_size) + 1.0).log().log_softmax(0)
 
 
-def save_frequencies(folder: Path, law: Tensor) -> None:  # (V,)
+def save_frequencies(folder: Path, distribution: Tensor) -> None:  # (V,)
     with atomic_path(folder / FREQUENCIES_FILE) as partial:
-        save_file({"log_frequencies": law.contiguous()}, partial)
+        save_file({"log_frequencies": distribution.contiguous()}, partial)
 
 
 def load_frequencies(folder: Path) -> Tensor | None:  # (V,)
-    """The law that lies beside a model, or None: models from elsewhere have none."""
+    """The distribution that lies beside a model, or None: models from elsewhere have none."""
     path = folder / FREQUENCIES_FILE
     return load_file(path)["log_frequencies"] if path.is_file() else None

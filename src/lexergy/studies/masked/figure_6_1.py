@@ -22,7 +22,7 @@ LITTLE = 1000
 
 
 class Curves(NamedTuple):
-    """What one seed gave on one law."""
+    """What one seed gave on one distribution."""
 
     masked_lm: Facts  # of the masked LM trained on much data
     trained: Mapping[ObjectiveName, Mapping[int, Facts]]  # method -> size -> held-out numbers
@@ -74,7 +74,7 @@ def _findings(evidence: Sequence[Evidence]) -> Iterator[Finding]:
     for method, name in METHODS.items():
         yield above(
             f"{name} makes a better model than the energy of the masked LM trained on 100,000 sequences.",
-            f"NLL(MLM) - NLL({name}), mean over laws and sizes, nats",
+            f"NLL(MLM) - NLL({name}), mean over distributions and sizes, nats",
             mean(
                 [
                     np.concatenate([seen[source].better_than_masked_lm(method) for source in SOURCES])
@@ -85,13 +85,13 @@ def _findings(evidence: Sequence[Evidence]) -> Iterator[Finding]:
     for method in PROJECTIONS:
         yield above(
             f"On little data {METHODS[method]} is better than the pseudo-likelihood from scratch.",
-            f"NLL(PLL only) - NLL({METHODS[method]}), mean over laws and the sizes below {LITTLE:,}, nats",
+            f"NLL(PLL only) - NLL({METHODS[method]}), mean over distributions and the sizes below {LITTLE:,}, nats",
             mean([np.concatenate([seen[source].better_on_little(method) for source in SOURCES]) for seen in evidence]),
         )
 
 
 def _references(evidence: Sequence[Evidence], source: Source) -> tuple[float, float]:
-    """NLL of the masked LM's energy, and of the law itself."""
+    """NLL of the masked LM's energy, and of the distribution itself."""
     nll, true = (over_seeds([seen[source].masked_lm[fact] for seen in evidence]).value for fact in ("nll", "true"))
     return nll, true
 
@@ -113,10 +113,10 @@ STUDY = Study(
     part="Figure 6.1 and Section 6.2.2",
     paper=THESIS,
     method=(
-        "On the laws of Table 6.1 (palindromes and the HMM of low entropy) a masked LM is trained on 100,000 "
+        "On the distributions of Table 6.1 (palindromes and the HMM of low entropy) a masked LM is trained on 100,000 "
         "sequences. From its weights, sum_t KL(p_mlm(. | y without t) || p(. | y without t; E)) is minimised on "
         "smaller sets (KL), or that plus the pseudo-likelihood's loss (KL + PLL); PLL only starts from random "
-        "weights. The dashed line is the law's own NLL. The thesis prints curves without numbers."
+        "weights. The dashed line is the distribution's own NLL. The thesis prints curves without numbers."
     ),
     sizes={"cpu": Size("masked-objectives-cpu"), "paper": Size("paper/masked-objectives")},
     workspace=EXPERIMENT,

@@ -1,4 +1,4 @@
-"""Table 6.1 of Goyal 2021: one energy trained by MLM, pseudo-likelihood and likelihood, on laws that are known."""
+"""Table 6.1 of Goyal 2021: one energy trained by MLM, pseudo-likelihood and likelihood, on known distributions."""
 
 from collections.abc import Mapping, Sequence
 

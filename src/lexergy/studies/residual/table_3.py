@@ -67,7 +67,7 @@ def rows(subject: Subject, ids: range) -> pa.Table:
 
 
 def _compare(subject: Subject, tokens: list[int], place: int, seed: int) -> dict[str, Any]:
-    """Both laws of the token at `place`; the energy sees as much text as it was trained on."""
+    """Both distributions of the token at `place`; the energy sees as much text as it was trained on."""
     lm, candidates = subject.joint.lm, subject.settings["candidates"]
     next_tokens = subject.joint.next_token(
         tokens[:place],
@@ -84,8 +84,8 @@ def _compare(subject: Subject, tokens: list[int], place: int, seed: int) -> dict
 
 
 def _shown(next_tokens: NextTokens) -> dict[str, Any]:
-    def listed(entries: list[NextToken], law: str) -> list[dict[str, Any]]:
-        return [{"text": entry.text, "probability": getattr(entry, law)} for entry in entries[:SHOWN]]
+    def listed(entries: list[NextToken], distribution: str) -> list[dict[str, Any]]:
+        return [{"text": entry.text, "probability": getattr(entry, distribution)} for entry in entries[:SHOWN]]
 
     return {"base_top": listed(next_tokens.base_entries, "base"), "joint_top": listed(next_tokens.entries, "joint")}
 
@@ -146,7 +146,7 @@ def _log_ratios(seen: Evidence, kind: str) -> np.ndarray:
 
 
 def _examples(seen: Evidence) -> Table:
-    """Repetitions with both laws side by side, likeliest tokens first; the repeated word is marked."""
+    """Repetitions with both distributions side by side, likeliest tokens first; the repeated word is marked."""
     repetitions = [record for record in seen.table.to_pylist() if record["kind"] == REPEATED]
     lines: list[tuple[Cell, ...]] = []
     for record in repetitions[:EXAMPLES]:
@@ -177,11 +177,12 @@ STUDY = Study(
     method=(
         "In a plain sample of the LM (top-k 10) for each held-out prefix, the first token that ends a repetition, and "
         "P(x_t | x_<t) there under the LM and under the joint model: Eq. 5 over the LM's likeliest tokens, each "
-        "completed by samples up to the end of the window, and both laws renormalised over these tokens. A repetition "
-        f"is the shortest stretch of whole tokens with at least {LETTERS} letters that occurs in the {NEAR} tokens "
-        "before: with a large vocabulary a word, as in the paper, which chose its examples by hand and took 128 tokens "
-        "and 10,000 samples for each. A token that the LM has drawn is lowered on average by any other law, by the "
-        "divergence of the two; so the token drawn before the repetition is looked at as well, to compare with."
+        "completed by samples up to the end of the window, and both distributions renormalised over these tokens. A "
+        f"repetition is the shortest stretch of whole tokens with at least {LETTERS} letters that occurs in the {NEAR} "
+        "tokens before: with a large vocabulary a word, as in the paper, which chose its examples by hand and took "
+        "128 tokens and 10,000 samples for each. A token that the LM has drawn is lowered on average by any other "
+        "distribution, by the divergence of the two; so the token drawn before the repetition is looked at as well, "
+        "to compare with."
     ),
     sizes=usual_sizes(
         cpu={"windows": 256, "samples": 64, "candidates": 32, "top_k": 10},

@@ -184,9 +184,9 @@ class _Pretraining:
             feed_forward_size=recipe.feed_forward_size,
             dropout=recipe.dropout,
         )
-        start_law = self.frequencies if recipe.start == "unigram" else None
+        start_distribution = self.frequencies if recipe.start == "unigram" else None
         if recipe.kind == "two-tower":
-            return TwoTowerModel.from_shape(shape, seed, start_law=start_law)
+            return TwoTowerModel.from_shape(shape, seed, start_distribution=start_distribution)
         if recipe.kind == "masked-lm":
             return build_masked_lm(
                 shape.vocab_size,
@@ -199,7 +199,7 @@ class _Pretraining:
                 mask_token=self.tokenizer.mask_token_id,
                 feed_forward_size=shape.feed_forward_size,
             )
-        energies = self._energies(recipe, shape, seed, start_law)
+        energies = self._energies(recipe, shape, seed, start_distribution)
         if recipe.noise is not None:
             towers = TwoTowerModel.from_pretrained(self.workspace.folder / recipe.noise.model)
             return NoisePair(energies, towers, finished=True)
@@ -208,12 +208,12 @@ class _Pretraining:
             shape.scaled(recipe.noise_scale),
             stage_seed(seed, "noise"),
             embedding_size=shape.hidden_size,
-            start_law=start_law,
+            start_distribution=start_distribution,
         )
         return NoisePair(energies, noise)
 
     def _energies(
-        self, recipe: ClozeModelRecipe, shape: BodyShape, seed: int, start_law: Tensor | None
+        self, recipe: ClozeModelRecipe, shape: BodyShape, seed: int, start_distribution: Tensor | None
     ) -> ElectricModel:
         """Electric, or ELECTRA's classifier: from a pretrained encoder, or untrained."""
         is_electric = recipe.kind == "electric"
@@ -222,7 +222,7 @@ class _Pretraining:
             "noise_share": None if is_electric else share,
             "neighbours": recipe.neighbours,
             "residual": recipe.residual,
-            "start_law": start_law if is_electric and not recipe.residual else None,
+            "start_distribution": start_distribution if is_electric and not recipe.residual else None,
         }
         if recipe.encoder is None:
             return ElectricModel.from_shape(shape, seed, **head)

@@ -34,7 +34,7 @@ DETECTOR, TF_IDF = "detector", "TF-IDF"
 
 @dataclass(frozen=True)
 class LogZ:
-    """log E[exp(-+E)] of one corpus, which is 0 where the energy is the log of the ratio of the two laws."""
+    """log E[exp(-+E)] of one corpus, which is 0 where the energy is the log of the ratio of the two distributions."""
 
     value: float
     std_error: float

@@ -30,7 +30,7 @@ from lexergy.progress import progress_bar
 
 START_STEP = 2**62  # address of the random numbers of the start, which no sweep uses
 START_SWEEPS = 2  # of a start by degenerate Gibbs sampling
-BYTES_PER_LOGIT = 40  # float32 logits, their law in float64 and what is made of it on the way
+BYTES_PER_LOGIT = 40  # float32 logits, their distribution in float64 and what is made of it on the way
 SHARE_OF_MEMORY = 0.8
 _STREAMS = 2**32  # random streams that the chains of one sentence may use
 
@@ -168,7 +168,7 @@ def _gibbs_step(lm: MaskedLM, sampling: Sampling) -> Step:
 
 
 def _start(lm: MaskedLM, tokens: Tensor, free: Tensor, sampling: Sampling, chain_ids: Sequence[int]) -> Tensor:
-    """All masks filled at once: each by its likeliest token (the thesis's warm start), or each drawn from its law.
+    """All masks filled at once: each by its likeliest token (the thesis's warm start), or each drawn.
 
     Chains that start apart can tell whether they have mixed; greedy ones of a sentence all start alike. `gibbs` goes on
     from the greedy start for two sweeps that take every proposal, as for Table 6.6 of the thesis.

@@ -36,14 +36,14 @@ from lexergy.training.objectives.masked import (
 from lexergy.training.stage import train_into
 
 WEIGHTS = "model.safetensors"
-HELD_OUT, VALIDATION = 10_000, 1_000  # sequences drawn from a known law
+HELD_OUT, VALIDATION = 10_000, 1_000  # sequences drawn from a known distribution
 TEST_SHARE, VALIDATION_SHARE = 0.1, 0.02  # of the phonemes
 HMM_SEED, LOW_ENTROPY, HIGH_ENTROPY = 0, 5.0, 6.43  # nats, as the thesis's ground truths
 
 Source: TypeAlias = Literal["p", "h", "h+", "phoneme", "phoneme-disjoint"]
 ObjectiveName: TypeAlias = Literal["likelihood", "pseudo_likelihood", "masked_conditionals", "kl", "kl_pll"]
 
-LAWS: dict[str, Callable[[], SequenceDistribution]] = {
+DISTRIBUTIONS: dict[str, Callable[[], SequenceDistribution]] = {
     "p": palindromes,
     "h": lambda: hidden_markov(LOW_ENTROPY, HMM_SEED),
     "h+": lambda: hidden_markov(HIGH_ENTROPY, HMM_SEED),
@@ -52,13 +52,13 @@ SPLITS = {"phoneme": split_entries, "phoneme-disjoint": split_sequences}
 
 
 class SequenceData(NamedTuple):
-    """Sequences padded with -1, and the law that they were drawn from, where it is known."""
+    """Sequences padded with -1, and the distribution that they were drawn from, where it is known."""
 
     vocab_size: int
     train: Tensor  # (N, L)
     validation: Tensor  # (M, L)
     test: Tensor  # (K, L)
-    law: SequenceDistribution | None
+    distribution: SequenceDistribution | None
 
 
 class Experiment:
@@ -77,10 +77,10 @@ class Experiment:
         self, source: Source, size: int | None, objective: ObjectiveName, *, teacher: Stage | None = None
     ) -> Stage:
         """The training on `size` sequences (None: all); a projection starts from its teacher's weights."""
-        is_law = source in LAWS
-        field = self.recipe.synthetic if is_law else self.recipe.phonemes
+        is_synthetic = source in DISTRIBUTIONS
+        field = self.recipe.synthetic if is_synthetic else self.recipe.phonemes
         config: dict[str, Any] = {"source": source, "size": size, "objective": objective, **field.model_dump()}
-        if not is_law:
+        if not is_synthetic:
             config["cmudict"] = fingerprint(self.recipe.cmudict)
 
         def build(stage: OpenStage) -> Facts:
@@ -98,7 +98,7 @@ class Experiment:
     def energies(self, source: Source, size: int | None, stage: Stage) -> tuple[Tensor, Tensor]:
         """E of each held-out sequence under a training's model, and the sequences' lengths, (K,) each."""
         data = sequence_data(self.recipe, source, size)
-        field = self.recipe.synthetic if source in LAWS else self.recipe.phonemes
+        field = self.recipe.synthetic if source in DISTRIBUTIONS else self.recipe.phonemes
         model = _read_weights(MaskedLSTM(data.vocab_size, field.hidden_size, seed=0), stage)
         return _energies(model, data), lengths_of(data.test)
 
@@ -113,13 +113,13 @@ def open_experiment(recipe: MaskedObjectivesRecipe, folder: Path, *, progress: b
 def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | None) -> SequenceData:
     """Training, validation and held-out sequences: the same for all objectives, others for each seed."""
     seed = stage_seed(recipe.seed, f"data {source} {size}")
-    if source in LAWS:
-        law = LAWS[source]()
+    if source in DISTRIBUTIONS:
+        distribution = DISTRIBUTIONS[source]()
         assert size is not None
         train_set, validation, test = (
-            law.sample(count, seed + i) for i, count in enumerate((size, VALIDATION, HELD_OUT))
+            distribution.sample(count, seed + i) for i, count in enumerate((size, VALIDATION, HELD_OUT))
         )
-        return SequenceData(law.vocab_size, train_set, validation, test, law)
+        return SequenceData(distribution.vocab_size, train_set, validation, test, distribution)
     phonemes, split = load_phonemes(recipe.cmudict), SPLITS[source]
     rest, test = split(phonemes.tokens, TEST_SHARE, seed)
     kept, validation = split(rest, VALIDATION_SHARE, seed + 1)
@@ -127,7 +127,7 @@ def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | No
 
 
 def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[str, float]:
-    """Held-out numbers in nats per sequence: exact -log p, -PLL and -MLM, and the law's own where it is known.
+    """Held-out numbers in nats per sequence: exact -log p, -PLL and -MLM, and the distribution's own where it is known.
 
     The objectives but the likelihood say nothing of how likely a length is, so that of sequences of several lengths
     p(y) = p(n) exp(-E(y)) / Z_n, with the training data's share of each length. `nll_one_z` divides by the sum of
@@ -146,8 +146,8 @@ def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[st
         "pll": float(sequence_losses(pseudo_likelihood, model, data.test).mean()),
         "mlm": float(sequence_losses(masked_conditionals, model, data.test).mean()),
     }
-    if data.law is not None:
-        facts["true"] = float(-data.law.log_prob(data.test).mean())
+    if data.distribution is not None:
+        facts["true"] = float(-data.distribution.log_prob(data.test).mean())
     return facts
 
 
@@ -177,7 +177,7 @@ def _energies(model: MaskedLSTM, data: SequenceData) -> Tensor:  # -> (K,)
 
 
 def _objective(name: ObjectiveName, data: SequenceData, teacher: MaskedLSTM | None) -> SequenceObjective:
-    if name == "pseudo_likelihood" and data.law is None:  # 39 energies per position
+    if name == "pseudo_likelihood" and data.distribution is None:  # 39 energies per position
         return SampledPseudoLikelihood(data.train, data.validation)
     losses: dict[str, Callable[[], SequenceLoss]] = {
         "likelihood": lambda: likelihood,

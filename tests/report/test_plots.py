@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 
+from lexergy.core.estimation.perplexity import CurvePoint
 from lexergy.report import plots
 from lexergy.report.drawing import BLUE, INK, ORANGE, svg
 from toys.figures import legend, lines
 
 
+def points(*columns) -> tuple[CurvePoint, ...]:
+    return tuple(CurvePoint(*values) for values in zip(*columns, strict=True))
+
+
 def test_both_bounds_against_the_base_lm():
     bounds = {
-        "unit": plots.Bounds([2, 4], [9.0, 9.1], [12.0, 11.0]),
-        "bit": plots.Bounds([2, 4], [8.0, 8.1], [10.5, 9.5]),
+        "unit": points([2, 4], [9.0, 9.1], [12.0, 11.0]),
+        "bit": points([2, 4], [8.0, 8.1], [10.5, 9.5]),
     }
     [axes] = plots.perplexity_curve(10.0, bounds).axes
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("samples per window", "perplexity", "log")
@@ -102,7 +107,7 @@ def test_weights_of_any_size_can_be_drawn(log_weights, largest):
 
 
 def test_bounds_that_are_infinite_can_be_drawn():
-    bounds = plots.Bounds([2, 4, 8], [9.0, 9.1, 9.2], [np.inf, 12.0, 10.0])
+    bounds = points([2, 4, 8], [9.0, 9.1, 9.2], [np.inf, 12.0, 10.0])
     figure = plots.perplexity_curve(10.0, {"energy": bounds})
     assert lines(figure.axes[0])["energy, pessimistic"][1:] == [(4, 12.0), (8, 10.0)]
     assert svg(figure).rstrip().endswith("</svg>")

@@ -100,19 +100,12 @@ def _counts(splits: dict[str, int]) -> str:
 
 
 def _perplexity_curve(result: RunResult) -> Drawing:
-    bounds = {}
-    for name, energy in result.energies.items():
-        points = energy.perplexity.curve
-        label = "joint model" if len(result.energies) == 1 else name
-        bounds[label] = plots.Bounds(
-            [point.num_samples for point in points],
-            [point.lower for point in points],
-            [point.upper for point in points],
-        )
+    alone = len(result.energies) == 1
+    curves = {"joint model" if alone else name: energy.perplexity.curve for name, energy in result.energies.items()}
     base = next(iter(result.energies.values())).perplexity.base
     return Drawing(
         "Both ends of the interval against the number of samples",
-        _data_uri(plots.perplexity_curve(base, bounds)),
+        _data_uri(plots.perplexity_curve(base, curves)),
     )
 
 

@@ -7,19 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from lexergy.core.estimation.perplexity import CurvePoint
 from lexergy.report.drawing import BLUE, INK, ORANGE, PALETTE, SKY, logarithmic_x, new_figure, styled
 from lexergy.report.numbers import duration
 
 WIDE, NARROW = (7.2, 3.2), (5.2, 3.2)
 NUM_BINS = 24
-
-
-class Bounds(NamedTuple):
-    """Perplexity bounds of one energy against the number of samples (Fig. 2 left, Deng et al. 2020)."""
-
-    num_samples: Sequence[int]
-    lower: Sequence[float]
-    upper: Sequence[float]
 
 
 class Curve(NamedTuple):
@@ -30,7 +23,7 @@ class Curve(NamedTuple):
 
 
 @styled
-def perplexity_curve(base: float, bounds: Mapping[str, Bounds]) -> Figure:
+def perplexity_curve(base: float, curves: Mapping[str, Sequence[CurvePoint]]) -> Figure:
     """The interval of each joint perplexity against the number of samples, over the base LM's line."""
     figure, [axes] = new_figure(WIDE)
     axes.axhline(base, color=INK, linestyle="--", linewidth=1.3)
@@ -43,10 +36,11 @@ def perplexity_curve(base: float, bounds: Mapping[str, Bounds]) -> Figure:
         ha="right",
         va="bottom",
     )
-    for colour, (name, curve) in zip(cycle(PALETTE), bounds.items(), strict=False):
-        axes.fill_between(curve.num_samples, curve.lower, curve.upper, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(curve.num_samples, curve.upper, color=colour, marker="v", label=f"{name}, pessimistic")
-        axes.plot(curve.num_samples, curve.lower, color=colour, marker="^", alpha=0.6, label=f"{name}, optimistic")
+    for colour, (name, curve) in zip(cycle(PALETTE), curves.items(), strict=False):
+        sizes, lower, upper = zip(*((point.num_samples, point.lower, point.upper) for point in curve), strict=True)
+        axes.fill_between(sizes, lower, upper, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(sizes, upper, color=colour, marker="v", label=f"{name}, pessimistic")
+        axes.plot(sizes, lower, color=colour, marker="^", alpha=0.6, label=f"{name}, optimistic")
     logarithmic_x(axes, base=2)
     axes.set_xlabel("samples per window")
     axes.set_ylabel("perplexity")

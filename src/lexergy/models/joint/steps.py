@@ -133,12 +133,8 @@ def next_tokens(
     candidates (the paper: over the ten shown), so that the two columns can be compared. The last `given` tokens
     of the prompt are, to the energy, the beginning of the continuation.
     """
-    for name, value in (
-        ("candidates", candidates),
-        ("num_samples", num_samples),
-        ("horizon", horizon),
-        ("top", top),
-    ):
+    counts = {"candidates": candidates, "num_samples": num_samples, "horizon": horizon, "top": top}
+    for name, value in counts.items():
         if value < 1:
             raise LexergyError(f"`{name}` is {value}; expected at least 1.")
     context = prompt_tokens(joint.lm, prompt)  # (1, P + G)
@@ -165,11 +161,29 @@ def next_tokens(
             rows_per_batch=rows_per_batch,
             progress=progress,
         )  # (M, n)
+    entries = _entries(joint, tokens, base_log_prob, weights)
+    return NextTokens(
+        entries=sorted(entries, key=lambda entry: entry.joint_rank)[:top],
+        base_entries=entries[:top],
+        base_mass=float(base_log_prob.exp().sum()),
+        num_candidates=len(tokens),
+        num_samples=weights.shape[1],
+        horizon=horizon,
+    )
+
+
+def _entries(
+    joint: WeighedLM,
+    tokens: Tensor,  # (M,)
+    base_log_prob: Tensor,  # (M,)
+    weights: Tensor,  # (M, n)
+) -> list[NextToken]:
+    """The candidates with both probabilities, most likely by the LM first."""
     base = base_log_prob.softmax(dim=0)  # (M,)
     joint_prob = (base_log_prob.double() + partition.lower_bound(weights)).softmax(dim=0)  # (M,)
     joint_ranks = joint_prob.argsort(descending=True, stable=True).argsort()  # (M,)
     ess = importance.effective_sample_size(weights)  # (M,)
-    entries = [
+    return [
         NextToken(
             token=int(token),
             text="" if joint.lm.tokenizer is None else joint.lm.decode(token[None])[0],
@@ -181,11 +195,3 @@ def next_tokens(
         )
         for rank, token in enumerate(tokens)
     ]
-    return NextTokens(
-        entries=sorted(entries, key=lambda entry: entry.joint_rank)[:top],
-        base_entries=entries[:top],
-        base_mass=float(base_log_prob.exp().sum()),
-        num_candidates=len(tokens),
-        num_samples=weights.shape[1],
-        horizon=horizon,
-    )

@@ -72,8 +72,8 @@ def _record(judged: "Judged", explain: bool) -> dict:
 
 def _print(judged: "Sequence[Judged]", explain: bool) -> None:
     rows = [
-        (visible(place), f"{found.probability:.3f}", f"{found.energy:+.2f}", str(found.tokens))
-        for place, found in judged
+        (visible(place), f"{detection.probability:.3f}", f"{detection.energy:+.2f}", str(detection.tokens))
+        for place, detection in judged
     ]
     print_table("Machine or human", ("text", "P(machine)", "energy", "tokens"), rows)
     print_lines(*_notes(judged))
@@ -82,10 +82,11 @@ def _print(judged: "Sequence[Judged]", explain: bool) -> None:
 
 
 def _notes(judged: "Sequence[Judged]") -> Iterator[str]:
-    for place, found in judged:
-        if found.share_read < 1:
-            yield f"{visible(place)}: {found.share_read:.1%} of the text read, in {found.blocks} blocks spread evenly"
-    short = [place for place, found in judged if found.tokens < SHORT_TOKENS]
+    for place, detection in judged:
+        if detection.share_read < 1:
+            read = f"{detection.share_read:.1%} of the text read, in {detection.blocks} blocks spread evenly"
+            yield f"{visible(place)}: {read}"
+    short = [place for place, detection in judged if detection.tokens < SHORT_TOKENS]
     if short:
         yield (
             f"{len(short)} of {len(judged)} texts have fewer than {SHORT_TOKENS} tokens: be cautious with their numbers"
@@ -99,10 +100,10 @@ def _print_in_colours(judged: "Sequence[Judged]") -> None:
     from lexergy.report.heat_map import colour, pieces
 
     console = Console(highlight=False)
-    for place, found in judged:
+    for place, detection in judged:
         console.print(Text(f"\n{visible(place)}", style="bold"))
         shown = Text()
-        for text, probability in pieces(found):
+        for text, probability in pieces(detection):
             if not console.is_terminal:
                 mark = " .. " if probability is None else f"{probability:.2f}"
                 shown.append(f"{mark}  {visible(text).strip()}\n")

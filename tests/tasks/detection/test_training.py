@@ -156,10 +156,9 @@ def test_a_killed_reading_goes_on_to_the_same_detector(examples, word_lm_folder,
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+@pytest.mark.parametrize("trained", ["encoder"], indirect=True)
 def test_a_killed_fine_tuning_goes_on_to_the_same_detector(trained, examples, tmp_path, monkeypatch):
     report, training, _ = trained
-    if training.encoder is None:
-        pytest.skip("a head is fitted in no time")
     monkeypatch.setattr(loop, "save_checkpoint", killed_when_done(loop.save_checkpoint))
     with pytest.raises(KeyboardInterrupt):
         train_detector(examples, training, tmp_path, progress=False)

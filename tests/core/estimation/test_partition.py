@@ -1,9 +1,10 @@
+import itertools
 import math
 
 import pytest
 import torch
 
-from lexergy.core.estimation.partition import curve, doubling_sizes, lower_bound, upper_bound
+from lexergy.core.estimation.partition import curve, doubling_sizes, lower_bound, sampler_log_z, upper_bound
 from lexergy.errors import LexergyError
 
 INFINITY = float("inf")
@@ -108,3 +109,18 @@ def test_curve_rejects_sizes_it_cannot_serve(size):
 def test_doubling_sizes_end_with_all_samples():
     assert doubling_sizes(1000) == (7, 15, 31, 62, 125, 250, 500, 1000)
     assert doubling_sizes(2) == (2,)
+
+
+@pytest.mark.parametrize("num_candidates", [1, 2, 3])
+def test_the_samplers_density_is_that_of_resampling_enumerated(num_candidates):
+    lm, weights = torch.tensor([[0.5, 0.3, 0.2], [0.2, 6.0, 1.0]], dtype=torch.double)
+    exact = torch.zeros(3, dtype=torch.double)
+    for candidates in map(list, itertools.product(range(3), repeat=num_candidates)):
+        chosen = lm[candidates].prod() * weights[candidates] / weights[candidates].sum()  # (m,)
+        exact.index_add_(0, torch.tensor(candidates), chosen)
+    averaged = torch.zeros(3, dtype=torch.double)
+    for rest in map(list, itertools.product(range(3), repeat=num_candidates - 1)):
+        log_z = sampler_log_z(weights.log(), weights[rest].log().expand(3, -1))  # (3,)
+        averaged += lm[rest].prod() * lm * weights / log_z.exp()
+    torch.testing.assert_close(averaged, exact, atol=1e-12, rtol=0)
+    assert float(averaged.sum()) == pytest.approx(1.0, abs=1e-12)

@@ -41,6 +41,17 @@ def upper_bound(log_weights: Tensor) -> Tensor:  # (..., n) -> (...)
     return torch.where(estimate.isinf(), torch.inf, bound)
 
 
+def sampler_log_z(own: Tensor, rest: Tensor) -> Tensor:  # (...), (..., m - 1) -> (...)
+    """What stands for log Z in the density of resampling: log 1/m [w(x) + sum_i w_i], the text's own weight among m.
+
+    Algorithm 1, Deng et al. 2020, draws m candidates of the LM and keeps one with probability proportional to its
+    weight. The density of text and the m - 1 candidates left over is then P_LM(x) w(x) / Z^ prod_i P_LM(x_i) with
+    log Z^ = `sampler_log_z`, and that of the text alone is E_LM[P_LM(x) w(x) / Z^] over m - 1 free samples of the LM
+    (Lawson et al. 2019). Both are exact for any m, where P_LM(x) w(x) / Z is neither. Given are log-weights.
+    """
+    return lower_bound(torch.cat([own.unsqueeze(-1), rest], dim=-1))
+
+
 @dataclass(frozen=True)
 class PartitionCurve:
     """Bounds on log Z against the number of samples (Fig. 2 left, Deng et al. 2020)."""

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.estimation.bootstrap import bootstrap_std_error, grouped_std_error
+from lexergy.core.estimation.bootstrap import bootstrap_std_error, corrected_std_error
 from lexergy.errors import LexergyError
 
 
@@ -46,6 +46,34 @@ def test_groups_are_drawn_as_wholes():
     groups = [group for group in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX" for _ in range(8)]
     values = means[:, None] + within
     of_means = bootstrap_std_error(values.mean(1), 0)
-    assert grouped_std_error(values.flatten(), groups, 0) == pytest.approx(of_means, rel=0.1)
+    assert bootstrap_std_error(values.flatten(), 0, groups=groups) == pytest.approx(of_means, rel=0.1)
     assert bootstrap_std_error(values.flatten(), 0) < 0.5 * of_means
-    assert math.isnan(grouped_std_error(values.flatten(), [0] * 400, 0))
+    assert math.isnan(bootstrap_std_error(values.flatten(), 0, groups=[0] * 400))
+    with pytest.raises(LexergyError, match="3 groups"):
+        bootstrap_std_error(values.flatten(), 0, groups=[0, 1, 2])
+
+
+def test_statistic_of_groups_of_unequal_size():
+    values = torch.randn(300, generator=torch.Generator().manual_seed(2), dtype=torch.double)
+    groups = [int(math.sqrt(number)) for number in range(300)]
+    plain = bootstrap_std_error(values, 0, groups=groups)
+    exponential = bootstrap_std_error(values, 0, groups=groups, statistic=lambda x: torch.exp(-x.mean(dim=-1)))
+    assert exponential == pytest.approx(float((-values.mean()).exp()) * plain, rel=0.05)
+
+
+def test_splits_of_the_same_data_overlap():
+    """Means of 10 random splits of one data set of 100 numbers: how far these are from the truth, over data sets."""
+    generator = torch.Generator().manual_seed(0)
+    num_test, errors, plain, corrected = 20, [], [], []
+    for _ in range(400):
+        data = torch.randn(100, generator=generator, dtype=torch.double)
+        splits = torch.stack([data[torch.randperm(100, generator=generator)[:num_test]].mean() for _ in range(10)])
+        errors.append(float(splits.mean()))
+        plain.append(float(splits.std()) / math.sqrt(10))
+        corrected.append(corrected_std_error(splits, num_test, 100 - num_test))
+    truth = float(torch.tensor(errors).std())
+    assert float(torch.tensor(plain).mean()) < 0.7 * truth
+    assert float(torch.tensor(corrected).mean()) == pytest.approx(truth, rel=0.15)
+    assert math.isnan(corrected_std_error(torch.ones(1), 1, 1))
+    with pytest.raises(LexergyError, match="0 test examples"):
+        corrected_std_error(torch.ones(3), 0, 1)

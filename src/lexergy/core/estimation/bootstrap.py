@@ -9,48 +9,48 @@ from lexergy.errors import LexergyError
 
 
 def bootstrap_std_error(
-    values: Tensor,  # (B,)
+    values: Tensor,  # (N,)
     seed: int,
     *,
-    statistic: Callable[[Tensor], Tensor] = lambda resampled: resampled.mean(dim=-1),  # (R, B) -> (R,)
+    groups: Sequence[Hashable] | None = None,  # N
+    statistic: Callable[[Tensor], Tensor] = lambda resampled: resampled.mean(dim=-1),  # (..., N) -> (...)
     num_resamples: int = 1000,
 ) -> float:
-    """Standard deviation of a statistic over windows drawn again with replacement (Efron 1979).
+    """Standard deviation of a statistic over values drawn again with replacement (Efron 1979).
 
-    `statistic` reduces the last dimension, all resamples at once. A paired comparison is the bootstrap of the
-    differences per window. Windows count as independent. NaN for a single window and for non-finite values.
+    Values of one group are alike (windows of one document, for instance): whole groups are drawn again (the cluster
+    bootstrap, Davison and Hinkley 1997, Sec. 3.8). Without `groups` each value counts as independent. `statistic`
+    reduces the last dimension. A paired comparison is the bootstrap of the differences. NaN for a single value or
+    group and for non-finite values.
     """
-    if values.ndim != 1 or len(values) == 0:
+    if values.ndim != 1 or len(values) == 0 or (groups is not None and len(groups) != len(values)):
+        named = "" if groups is None else f" and {len(groups)} groups"
         raise LexergyError(
-            f"values to bootstrap have shape {tuple(values.shape)}; expected one number per window, (B,)."
+            f"values to bootstrap have shape {tuple(values.shape)}{named}; expected one number per window, "
+            "(N,), and a group for each where groups are given."
+        )
+    values = values.detach().double().cpu()
+    counts, membership = group_counts(range(len(values)) if groups is None else groups, seed, num_resamples)  # (R, G)
+    if counts.shape[1] == 1:
+        return float("nan")
+    repeats = counts.long()[:, membership]  # (R, N)
+    return float(torch.stack([statistic(values.repeat_interleave(times)) for times in repeats]).std())
+
+
+def corrected_std_error(values: Tensor, num_test: int, num_train: int) -> float:  # (J,)
+    """Standard error of a mean over J random splits of the same data, whose training sets overlap.
+
+    sqrt((1/J + n_test / n_train) s^2), Nadeau and Bengio 2003, with s^2 the variance of the J values: the plain
+    s / sqrt(J) takes them for independent, and shrinks with every split of the same data. NaN for a single split.
+    """
+    if values.ndim != 1 or len(values) == 0 or min(num_test, num_train) < 1:
+        raise LexergyError(
+            f"values of shape {tuple(values.shape)} from {num_train} training and {num_test} test examples; expected "
+            "one number per split, (J,), and at least one example of either kind."
         )
     if len(values) == 1:
         return float("nan")
-    generator = torch.Generator().manual_seed(seed)
-    indices = torch.randint(len(values), (num_resamples, len(values)), generator=generator)  # (R, B)
-    statistics = statistic(values.detach().double().cpu()[indices])  # (R,)
-    return float(statistics.std())
-
-
-def grouped_std_error(
-    values: Tensor,  # (N,)
-    groups: Sequence[Hashable],  # N
-    seed: int,
-    *,
-    num_resamples: int = 1000,
-) -> float:
-    """Standard error of the mean of values that are alike within a group: whole groups are drawn again.
-
-    NaN for a single group.
-    """
-    counts, membership = group_counts(groups, seed, num_resamples)  # (R, G), (N,)
-    num_groups = counts.shape[1]
-    if num_groups == 1:
-        return float("nan")
-    values = values.detach().double().cpu()
-    sums = values.new_zeros(num_groups).index_add_(0, membership, values)  # (G,)
-    sizes = torch.bincount(membership, minlength=num_groups).double()  # (G,)
-    return float((counts @ sums / (counts @ sizes)).std())
+    return float(((1 / len(values) + num_test / num_train) * values.detach().double().var()).sqrt())
 
 
 def group_counts(groups: Sequence[Hashable], seed: int, num_resamples: int) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from lexergy.core.estimation.bootstrap import bootstrap_std_error, grouped_std_error
+from lexergy.core.estimation.bootstrap import bootstrap_std_error
 
 CONFIDENCE = 0.95
 _UPPER_TAIL = (1 + CONFIDENCE) / 2
@@ -81,8 +81,7 @@ def mean_distance_difference(first: Sequence[np.ndarray], second: Sequence[np.nd
 
 def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:
     """Standard error of the mean over windows (N,), by the bootstrap over windows or over groups of them."""
-    tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=float))
-    return bootstrap_std_error(tensor, seed) if groups is None else grouped_std_error(tensor, groups, seed)
+    return bootstrap_std_error(torch.from_numpy(np.ascontiguousarray(values, dtype=float)), seed, groups=groups)
 
 
 def over_runs(values: Sequence[float], std_errors: Sequence[float]) -> Estimate:

@@ -73,6 +73,11 @@ class EnergyRecipe(Section):
         """Where weights from outside the run are found, if it starts from such."""
         return None
 
+    @property
+    def revision(self) -> int:
+        """Raised when the same keys come to mean other numbers, so that energies trained before are trained again."""
+        return 0
+
     def check_beside(self, name: str, energies: Mapping[str, "EnergyRecipe"]) -> None:
         """Refuse what does not fit the energies of the recipe, in their order, of which this is `name`."""
 
@@ -173,8 +178,8 @@ class EncoderEnergyRecipe(TrainedEnergyRecipe):
 class RefreshedEnergyRecipe(TrainedEnergyRecipe):
     """An energy named before (`of`) trained on, against one new negative per prefix.
 
-    They are drawn from its joint model, by resampling so many `candidates` (`noise: joint`, dynamic NCE), or,
-    to compare, from the LM.
+    They are drawn from its joint model, by resampling so many `candidates` (`noise: joint`, dynamic NCE, with that
+    sampler's density in the logit), or, to compare, from the LM.
     """
 
     kind: Literal["refreshed"]
@@ -193,6 +198,10 @@ class RefreshedEnergyRecipe(TrainedEnergyRecipe):
     @property
     def starts_from(self) -> tuple[str, ...]:
         return (self.of,)
+
+    @property
+    def revision(self) -> int:
+        return 1 if self.noise == "joint" else 0  # 1: the noise's density is that of the sampler
 
     def check_beside(self, name: str, energies: Mapping[str, EnergyRecipe]) -> None:
         before = _trained(dict(takewhile(lambda entry: entry[0] != name, energies.items())))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.candidates import Candidate
-from lexergy.core.estimation import importance, partition
+from lexergy.core.estimation import importance
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
@@ -102,11 +102,6 @@ class JointRows(NamedTuple):
     base_log_prob: Tensor  # (B,)
     base_energy: Tensor  # (B,)
     log_weights: Tensor  # (B, n) float64, -E of all candidates
-
-    @property
-    def log_z(self) -> Tensor:  # (B,)
-        """T_n, the lower bound of log Z (Eq. 4, Deng et al. 2020)."""
-        return partition.lower_bound(self.log_weights)
 
     @property
     def ess(self) -> Tensor:  # (B,)

@@ -52,7 +52,8 @@ STUDY = Study(
     method=(
         "A UniT energy is trained by NCE against samples of the LM, as in the paper. Then it is trained on against one "
         "new negative per prefix, drawn from its own joint model by resampling candidates; the classifier's logit is "
-        "log P_model - log P_noise, so that its optimum stays the data (dynamic NCE, Wang and Ou 2018). The control is "
+        "log P_model - log P_noise with the density of that very sampler, so that its optimum stays the data however "
+        "few the candidates (dynamic NCE, Wang and Ou 2018; Lawson et al. 2019). The control is "
         "trained on for as many steps against new samples of the LM. The LM is trained briefly, so that the joint "
         "model differs from it. Gains are pessimistic and paired by window. The paper has no numbers."
     ),

@@ -1,7 +1,10 @@
 """Dynamic NCE: an energy trained on, against negatives drawn anew from its own joint model.
 
-Section 6 of Deng et al. 2020 asks for negatives closer to the joint model; the classifier's logit against the
-noise P_noise = P_LM exp(-E_old) / Z_old is log P_model - log P_noise = -(E - E_old - log Z_old).
+Section 6 of Deng et al. 2020 asks for negatives closer to the joint model; the classifier's logit is
+log P_model - log P_noise = -(E - E_old - log Z^). A negative is one of m candidates of the LM, kept by its weight
+exp(-E_old), so the noise is that sampler: log Z^ is of the m weights, a text's own among them (`sampler_log_z`;
+docs/equations.md derives it). Beside people's text stand m - 1 of the candidates before the choice, which are free
+samples of the LM.
 """
 
 import dataclasses
@@ -11,11 +14,12 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from lexergy.core.estimation.partition import lower_bound, sampler_log_z
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import sample_rows
 from lexergy.recipes.energies import RefreshedEnergyRecipe
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.shards import ShardStore, num_shards, shard_rows
+from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
 from lexergy.training.objectives.contrastive import ContrastiveData, pair_energies
@@ -31,7 +35,7 @@ def refresh_negatives(
     joint = context.joint(recipe.of)
     prefixes = torch.cat([part.prefixes for part in parts])  # (N, P)
     length = parts[0].continuations.shape[1]
-    store = ShardStore(stage.folder / NEGATIVES_FOLDER, {"recipe": recipe.model_dump(mode="json"), "seed": stage.seed})
+    store = stage.store(NEGATIVES_FOLDER)
     shards = num_shards(len(prefixes), PREFIXES_PER_SHARD)
 
     def draw(shard: int) -> pa.Table:
@@ -50,7 +54,7 @@ def refresh_negatives(
 def _draw(
     joint: ResidualEBM, recipe: RefreshedEnergyRecipe, prefixes: Tensor, ids: range, length: int, seed: int
 ) -> pa.Table:
-    """Rows `tokens (C), log_z`, with states also `features (F)`."""
+    """Rows `tokens (C), log_weights (m)` of all candidates, with states also `features (F)`."""
     rows = sample_rows(
         joint,
         prefixes[ids.start : ids.stop],
@@ -61,7 +65,7 @@ def _draw(
     )
     columns = {
         "tokens": to_column(rows.tokens.numpy().astype(np.int32)),
-        "log_z": to_column(rows.log_z.numpy()),
+        "log_weights": to_column(rows.log_weights.numpy()),
     }
     if rows.features is not None:
         columns["features"] = to_column(rows.features.float().numpy())
@@ -78,5 +82,6 @@ def _with_new_negatives(
     new = dataclasses.replace(old, negatives=tensor("tokens").long()[:, None], negative_features=features)
     if recipe.noise == "lm":
         return new
-    energies = pair_energies(joint.energy, new)  # (N, 2)
-    return dataclasses.replace(new, noise_energies=energies + tensor("log_z")[:, None])
+    energies, log_weights = pair_energies(joint.energy, new), tensor("log_weights")  # (N, 2), (N, m)
+    log_z = torch.stack([sampler_log_z(-energies[:, 0], log_weights[:, 1:]), lower_bound(log_weights)], dim=1)  # (N, 2)
+    return dataclasses.replace(new, noise_energies=energies + log_z)

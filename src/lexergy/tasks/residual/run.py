@@ -177,6 +177,8 @@ class _Run:
         config: dict[str, Any] = {**self.plain["energies"][name]}
         if recipe.outside_source is not None:
             config["content"] = fingerprint(recipe.outside_source)
+        if recipe.revision:
+            config["revision"] = recipe.revision
         return self.stage(
             name,
             config,

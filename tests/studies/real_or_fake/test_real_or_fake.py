@@ -111,6 +111,19 @@ def test_cells_by_hand():
     assert difference(seeds, [("a", "x")], [("b", "x")]).value == pytest.approx(10)
 
 
+def test_a_document_counts_once_whatever_the_number_of_its_cells():
+    """Cells of the same documents say no more than either: the interval is no shorter."""
+    seeds = [{("a", "x"): cell(0.9, 0.7), ("b", "x"): cell(0.9, 0.7)}]
+    single, both = accuracy(seeds, [("a", "x")]), accuracy(seeds, [("a", "x"), ("b", "x")])
+    assert both == pytest.approx(single)
+
+
+def test_shares_end_at_100_per_cent():
+    seeds = [{("a", "x"): cell(0.99, 1.0)}, {("a", "x"): cell(1.0, 1.0)}]
+    for runs in (seeds, seeds[:1]):
+        assert accuracy(runs, [("a", "x")]).high == 100
+
+
 def test_unpaired_differences_add_their_errors():
     random = np.random.default_rng(0)
     one, other = random.normal(3, 1, 400), random.normal(1, 1, 100)
@@ -164,3 +177,27 @@ def test_figure_1_and_its_reverse():
             cells["unit", prefix] = cell(value, value)
         assert verdicts(study, [cells]) == [verdict] * 3
     assert study.conclude([cells]).panels[0].series[0].x == [0, 0.5, 0.75]
+
+
+def shifted(scores: Scores, by: float) -> Scores:
+    """The same ranking with another threshold."""
+    return Scores(scores.energies + by, scores.documents)
+
+
+@pytest.mark.parametrize("by", [-5.0, 0.0, 5.0])
+def test_table_6_compares_detectors_by_auc(by):
+    """A detector whose threshold is off is not the worse one."""
+    study = load_study("detect-table-6")
+    for words, own, others, expected in (
+        (0.6, 0.9, 0.8, [HOLDS, HOLDS, HOLDS]),
+        (0.9, 0.6, 0.7, [FAILS, FAILS, FAILS]),
+    ):
+        cells = {}
+        for row in ("transf-small top-k", "transf-big top-k"):
+            cells[row, "TF-IDF in-domain"] = shifted(cell(words, words), by)
+            cells[row, "bit in-domain"] = cell(own, own)
+        cells["transf-big top-k", "bit generalised"] = cell(others, others)
+        assert verdicts(study, [cells]) == expected
+        table, panel = study.conclude([cells]).tables[0], study.conclude([cells]).panels[0]
+        assert table.rows[0][1] == pytest.approx(100 * words)
+        assert (panel.ylabel, panel.colours) == ("ROC AUC (%)", "detector")

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lexergy.errors import LexergyError
 from lexergy.tasks.real_or_fake.text_sets import SIDES, TextSet, choose, joined, read_texts, text_table
 
 WANTED = TextSet("wikitext", "transf-big")
@@ -41,12 +42,50 @@ def test_twins_share_the_context_and_nothing_else(toy_laboratory, split):
     assert not texts.suffix.all()
 
 
-def test_without_a_context_everything_is_written(toy_laboratory):
-    texts = toy_laboratory.texts.read(TextSet("wikitext", "transf-big", contexts=(0,), sides=("prefix",)), "test")
-    assert texts.machine.shape[2] == texts.people.shape[1]
-    assert (texts.people[:, None, 0] != texts.machine[:, :, 0]).any()
+BEGINNINGS = TextSet("wikitext", "transf-big", contexts=(0, 4), sides=("prefix",), beginnings=True)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_without_a_context_both_begin_a_document(toy_laboratory, split):
+    """Each document's beginning is there with each context, so that neither class nor context goes with a place."""
+    texts = toy_laboratory.texts.read(BEGINNINGS, split)
+    context = toy_laboratory.corpora.context("wikitext")
+    documents = getattr(context.splits, split)
+    first_tokens = {
+        document.id: tokens[:16] for document, tokens in zip(documents, context.encode(documents), strict=True)
+    }
+    assert torch.equal(texts.people, torch.stack([first_tokens[document] for document in texts.documents]))
+    for given in (0, 4):
+        rows = (texts.contexts == given).nonzero().squeeze(-1)
+        assert [texts.documents[row] for row in rows.tolist()] == list(first_tokens)
+        assert (texts.people[rows, None, :given] == texts.machine[rows, :, :given]).all()
+        assert (texts.people[rows, None, given:] != texts.machine[rows, :, given:]).any()
     special = toy_laboratory.corpora.tokenizer.all_special_ids
     assert not torch.isin(texts.machine, torch.tensor(special)).any()
+
+
+def test_what_begins_a_document_is_written_after_its_end_of_text(toy_laboratory):
+    texts = toy_laboratory.texts.read(BEGINNINGS, "test")
+    stage = toy_laboratory.texts.stage(BEGINNINGS, "test")
+    lm = toy_laboratory.generators.load("transf-big", "wikitext", "prefix", "test")
+    for row, given in enumerate(texts.contexts.tolist()):
+        told = torch.cat((torch.tensor([lm.tokenizer.eos_token_id]), texts.people[row, :given]))
+        written = lm.sample(
+            told[None], num_samples=2, max_new_tokens=16 - given, top_k=10, seed=stage.seed, prefix_ids=[row]
+        )
+        assert torch.equal(texts.machine[row, :, given:], written.tokens[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"contexts": (0, 4)}, "a machine without a context begins a document, and people's windows begin anywhere"),
+        ({"contexts": (4,), "beginnings": True}, "what comes before a suffix ends at no document's beginning"),
+    ],
+)
+def test_a_set_whose_classes_would_begin_elsewhere_is_refused(changes, message):
+    with pytest.raises(LexergyError, match=message):
+        TextSet("wikitext", "transf-big", **changes)
 
 
 def test_a_set_survives_its_table(toy_laboratory):
@@ -74,7 +113,8 @@ def test_names_tell_sets_apart():
         TextSet("sotu", "transf-big"),
         TextSet("wikitext", "transf-small"),
         TextSet("wikitext", "transf-big", trained_on="sotu"),
-        TextSet("wikitext", "transf-big", contexts=(0, 4)),
+        TextSet("wikitext", "transf-big", contexts=(2, 4)),
+        BEGINNINGS,
         TextSet("wikitext", "transf-big", sides=("prefix",)),
     ]
     assert len({one.name for one in sets}) == len(sets)

@@ -15,6 +15,7 @@ from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column, to_column
+from lexergy.studies.real_or_fake.cells import percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
@@ -87,6 +88,10 @@ def _fooled(attacks: Attacks, author: str) -> np.ndarray:  # (N,)
     return 100.0 * (last <= 0 if author == MACHINE else last > 0)
 
 
+def _share_fooled(seeds: Sequence[Attacks], author: str) -> Estimate:
+    return percentage(_over_windows(seeds, author, [_fooled(attacks, author) for attacks in seeds]))
+
+
 def _over_windows(seeds: Sequence[Attacks], author: str, values: Sequence[np.ndarray]) -> Estimate:
     return mean(values, groups=[attacks.documents[author] for attacks in seeds])
 
@@ -98,7 +103,7 @@ def _conclude(seeds: Sequence[Attacks]) -> Conclusion:
         ppl = [
             float(np.exp(np.mean([seen.log_perplexities[author][:, end].mean() for seen in seeds]))) for end in (0, -1)
         ]
-        fooled = _over_windows(seeds, author, [_fooled(seen, author) for seen in seeds])
+        fooled = _share_fooled(seeds, author)
         rows.append((author, before, after, *ppl, *fooled, PAPER_EXAMPLES[author]))
     columns = ("attacked", "energy", "after", "PPL", "after", "fooled (%)", "low", "high", "the paper's one example")
     return Conclusion(
@@ -113,7 +118,7 @@ def _findings(seeds: Sequence[Attacks]) -> Iterator[Finding]:
         yield above(
             f"A few replaced tokens make the energy take {author} for {target}.",
             "share of windows that were told rightly and fooled it, per cent",
-            _over_windows(seeds, author, [_fooled(seen, author) for seen in seeds]),
+            _share_fooled(seeds, author),
             50.0,
         )
         yield above(

@@ -9,7 +9,7 @@ from lexergy.report.distributions import densities
 from lexergy.report.picture import Panel
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table
-from lexergy.studies.real_or_fake.cells import Sample
+from lexergy.studies.real_or_fake.cells import Sample, percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
@@ -42,7 +42,7 @@ def _conclude(seeds: Sequence[Differences]) -> Conclusion:
     for key in seeds[0]:
         parts = [differences[key] for differences in seeds]
         groups = [part.documents for part in parts]
-        share = mean([100.0 * (part.values > 0) for part in parts], groups=groups)
+        share = percentage(mean([100.0 * (part.values > 0) for part in parts], groups=groups))
         middle = mean([part.values for part in parts], groups=groups)
         rows.append((*key, *middle, *share))
     columns = ("energy", "texts", "mean difference", "low", "high", "above 0 (%)", "low", "high")

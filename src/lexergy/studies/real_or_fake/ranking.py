@@ -8,7 +8,7 @@ from lexergy.core.estimation.findings import Estimate, Finding, above, mean, sim
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table
-from lexergy.studies.real_or_fake.cells import Cells
+from lexergy.studies.real_or_fake.cells import Cells, percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
@@ -33,7 +33,7 @@ def _examine(laboratory: Laboratory, settings: Settings) -> Cells:
 
 
 def _precision(seeds: Sequence[Cells], kind: str, loss: str) -> Estimate:
-    return _mean(seeds, [100 * cells[kind, loss].precisions for cells in seeds])
+    return percentage(_mean(seeds, [100 * cells[kind, loss].precisions for cells in seeds]))
 
 
 def _difference(seeds: Sequence[Cells], first: tuple[str, str], second: tuple[str, str]) -> Estimate:

@@ -65,7 +65,7 @@ def _findings(seeds: Sequence[Cells], rows: Sequence[str], corpora: Sequence[str
 def _pooled(cells: Cells, row: str, corpora: Sequence[str]) -> Sample:
     """The accuracies of all corpora's windows."""
     parts = [cells[row, corpus] for corpus in corpora]
-    documents = [(place, document) for place, part in enumerate(parts) for document in part.documents]
+    documents = [document for part in parts for document in part.documents]
     return Sample(100 * np.concatenate([part.accuracies for part in parts]), documents)
 
 

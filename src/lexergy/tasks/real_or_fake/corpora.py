@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lexergy.data.corpora import Document
 from lexergy.data.splits import Splits
+from lexergy.data.windows import Windows, make_windows
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
@@ -92,6 +93,17 @@ class Corpora:
             config,
             [self.tokenizer_stage()],
             lambda stage: build_windows(self.context(corpus), stage),
+        )
+
+    def beginnings(self, corpus: str, split: str, length: int) -> Windows:
+        """The first `length` tokens of each document of a split that has as many."""
+        context = self.context(corpus)
+        documents = getattr(context.splits, split)
+        return make_windows(
+            [tokens[:length] for tokens in context.encode(documents)],
+            [document.id for document in documents],
+            prefix_length=1,
+            continuation_length=length - 1,
         )
 
     def source(self, name: str) -> dict[str, Any]:

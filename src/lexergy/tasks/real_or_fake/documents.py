@@ -1,4 +1,7 @@
-"""Whole documents, people's and machine-written without any context, told apart block by block."""
+"""Whole documents, people's and machine-written without any context, told apart block by block.
+
+Both begin where documents begin and are cut at one length, so that no place in a document tells who wrote it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +12,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from lexergy.data.windows import Windows, make_windows
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.runs.columns import from_column, to_column
@@ -24,7 +26,7 @@ from lexergy.training.objectives.contrastive import ContrastiveData
 
 @dataclass(frozen=True)
 class DocumentSet:
-    """So many documents of `length` tokens: people's stretches of a corpus, and as many of a generator's own.
+    """The first `length` tokens of at most so many documents of a corpus, and as many of a generator's own.
 
     The generator samples from its `top_k` likeliest tokens, or from all of them (None).
     """
@@ -45,7 +47,7 @@ class DocumentSet:
 class Documents(NamedTuple):
     people: Tensor  # (N, T)
     machine: Tensor  # (N, T)
-    sources: list[str]  # N, which document of the corpus a stretch is from
+    sources: list[str]  # N, which document of the corpus
 
 
 def documents_stage(laboratory: Laboratory, wanted: DocumentSet, split: Split) -> Stage:
@@ -54,9 +56,10 @@ def documents_stage(laboratory: Laboratory, wanted: DocumentSet, split: Split) -
     count = getattr(wanted, split)
 
     def make(seed: int) -> pa.Table:
-        people = _stretches(laboratory, wanted, split).sample(count, seed)
+        people = laboratory.corpora.beginnings(wanted.corpus, split, wanted.length)
+        people = people.sample(min(count, len(people)), seed)
         lm = CausalLM.from_pretrained(generator.folder)
-        machine = write_documents(lm, count, wanted.length, laboratory.recipe.windows.length, wanted.top_k, seed)
+        machine = write_documents(lm, len(people), wanted.length, laboratory.recipe.windows.length, wanted.top_k, seed)
         return pa.table(
             {
                 "people": to_column(people.tokens.numpy()),
@@ -65,7 +68,7 @@ def documents_stage(laboratory: Laboratory, wanted: DocumentSet, split: Split) -
             }
         )
 
-    config = {"count": count, "length": wanted.length, "top_k": wanted.top_k}
+    config = {"count": count, "length": wanted.length, "top_k": wanted.top_k, "from": "beginnings"}
     return laboratory.measurement_stage("documents", f"{wanted.name}--{split}", config, [generator], make)
 
 
@@ -73,18 +76,6 @@ def read_documents(stage: Stage) -> Documents:
     table = read_measurement(stage)
     people, machine = (torch.from_numpy(from_column(table.column(name))) for name in ("people", "machine"))
     return Documents(people, machine, table.column("source").to_pylist())
-
-
-def _stretches(laboratory: Laboratory, wanted: DocumentSet, split: Split) -> Windows:
-    context = laboratory.corpora.context(wanted.corpus)
-    documents = getattr(context.splits, split)
-    return make_windows(
-        context.encode(documents),
-        [document.id for document in documents],
-        prefix_length=1,
-        continuation_length=wanted.length - 1,
-        stride=wanted.length,
-    )
 
 
 def write_documents(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from lexergy.core.random import uniforms
 from lexergy.data.windows import Windows
+from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.right_to_left import RightToLeftLM
 from lexergy.recipes.residual import NegativesRecipe
@@ -30,6 +31,10 @@ class TextSet:
 
     A generator is given the first (`prefix`) or the last (`suffix`) tokens of a window, as many as one of
     `contexts` (None: the recipe's), each choice with equal probability, and writes the rest.
+
+    Windows begin anywhere in a document. With `beginnings` they are the first of each document, each there with each
+    of `contexts`, and the generator is told that a document begins: without a context it knows nothing else, so that
+    people's windows from anywhere would be told from its own by their place alone.
     """
 
     corpus: str
@@ -37,6 +42,19 @@ class TextSet:
     trained_on: str | None = None
     contexts: tuple[int, ...] | None = None
     sides: tuple[Side, ...] = SIDES
+    beginnings: bool = False
+
+    def __post_init__(self) -> None:
+        if 0 in (self.contexts or ()) and not self.beginnings:
+            raise LexergyError(
+                f"`contexts` is {self.contexts}; a machine without a context begins a document, and people's windows "
+                "begin anywhere; expected `beginnings`, so that both do, or longer contexts."
+            )
+        if self.beginnings and "suffix" in self.sides:
+            raise LexergyError(
+                f"`sides` is {self.sides} with `beginnings`; what comes before a suffix ends at no document's "
+                "beginning; expected prefixes only."
+            )
 
     @property
     def name(self) -> str:
@@ -48,6 +66,8 @@ class TextSet:
             parts.append("after-" + "-".join(map(str, self.contexts)))
         if self.sides != SIDES:
             parts.append("-".join(self.sides))
+        if self.beginnings:
+            parts.append("beginnings")
         return "--".join(parts)
 
 
@@ -100,6 +120,12 @@ def choose(ids: Sequence[int], contexts: Sequence[int], sides: Sequence[Side], s
     return Choice(lengths, are_suffixes[(drawn[:, 1] * len(sides)).long()])
 
 
+def in_turn(ids: Sequence[int], contexts: Sequence[int]) -> Choice:
+    """The contexts one after the other, for windows that are there once for each of them."""
+    lengths = torch.tensor([contexts[number % len(contexts)] for number in ids])
+    return Choice(lengths, torch.zeros(len(ids), dtype=torch.bool))
+
+
 def write_twins(
     writers: Mapping[Side, Writer],
     windows: Windows,
@@ -107,8 +133,10 @@ def write_twins(
     choice: Choice,
     decoding: NegativesRecipe,
     seed: int,
+    *,
+    beginnings: bool = False,
 ) -> pa.Table:
-    """Machine-written twins of the windows `ids`, as rows of a text set."""
+    """Machine-written twins of the windows `ids`, as rows of a text set; `beginnings` are told to be such."""
     people = windows.tokens[torch.tensor(ids)]  # (B, L)
     machine = people[:, None].repeat(1, decoding.per_prefix, 1)  # (B, K, L)
     for side in writers:
@@ -117,12 +145,14 @@ def write_twins(
             if chosen.any():
                 rows = chosen.nonzero().squeeze(-1)
                 numbers = [ids[row] for row in rows.tolist()]
-                machine[rows] = _rewritten(people[rows], context, side, writers[side], decoding, seed, numbers)
+                told = document_start(writers[side], len(rows)) if beginnings else people[rows, :0]
+                machine[rows] = _rewritten(people[rows], told, context, side, writers[side], decoding, seed, numbers)
     return text_table(Texts(people, machine, [windows.document_ids[number] for number in ids], *choice))
 
 
 def _rewritten(
     people: Tensor,  # (B, L)
+    told: Tensor,  # (B, 0) or (B, 1), before the context
     context: int,
     side: Side,
     writer: Writer,
@@ -134,7 +164,7 @@ def _rewritten(
     length = people.shape[1]
     given = people[:, length - context :] if side == "suffix" else people[:, :context]
     samples = writer.sample(
-        given if context else document_start(writer, len(people)),
+        torch.cat((told, given), dim=1),
         num_samples=decoding.per_prefix,
         max_new_tokens=length - context,
         temperature=decoding.temperature,

@@ -19,6 +19,7 @@ from lexergy.tasks.real_or_fake.text_sets import (
     Texts,
     TextSet,
     choose,
+    in_turn,
     load_writer,
     read_texts,
     write_twins,
@@ -46,7 +47,6 @@ class TextSets:
         return self._read[key]
 
     def stage(self, wanted: TextSet, split: Split) -> Stage:
-        windows = self.corpora.windows_stage(wanted.corpus)
         generators = {
             side: self.generators.stage(wanted.generator, wanted.trained_on or wanted.corpus, side, split)
             for side in wanted.sides
@@ -55,23 +55,28 @@ class TextSets:
 
         def build(stage: OpenStage) -> Facts:
             """A window's twins depend on its number alone."""
-            people = Windows.load(windows.folder / f"{split}.parquet")
+            people = self._people(wanted, split)
             foreign = self.recipe.found_generators.get(wanted.generator)
             if foreign is not None and foreign.windows is not None and foreign.windows < len(people):
                 people = people.sample(foreign.windows, stage.seed)
+            if wanted.beginnings:
+                people = people.select([row for row in range(len(people)) for _ in contexts])
             write, decoding = self._writing(wanted, generators)
             per_shard = max(1, TWINS_PER_SHARD // decoding.per_prefix)
 
             def write_shard(shard: int) -> pa.Table:
                 ids = shard_rows(shard, len(people), per_shard)
-                return write(people, ids, choose(ids, contexts, wanted.sides, stage.seed), decoding, stage.seed)
+                choice = (
+                    in_turn(ids, contexts) if wanted.beginnings else choose(ids, contexts, wanted.sides, stage.seed)
+                )
+                return write(people, ids, choice, decoding, stage.seed)
 
             shards = num_shards(len(people), per_shard)
             stage.store(ROWS).fill(shards, write_shard, "texts", progress=stage.progress)
             return {"shards": shards, "windows": len(people)}
 
         config = {
-            "windows": windows.facts["digests"][split],
+            "windows": self._source(wanted, split),
             "contexts": contexts,
             "sides": wanted.sides,
             "decoding": plain["negatives"],
@@ -79,6 +84,17 @@ class TextSets:
         }
         workspace = self.corpora.workspace
         return workspace.stage(f"texts/{wanted.name}/{split}", config, list(generators.values()), build)
+
+    def _people(self, wanted: TextSet, split: Split) -> Windows:
+        if wanted.beginnings:
+            return self.corpora.beginnings(wanted.corpus, split, self.recipe.windows.length)
+        return Windows.load(self.corpora.windows_stage(wanted.corpus).folder / f"{split}.parquet")
+
+    def _source(self, wanted: TextSet, split: Split) -> object:
+        """What people's windows depend on."""
+        if wanted.beginnings:
+            return {"beginnings": self.recipe.windows.length, "corpus": self.corpora.source(wanted.corpus)}
+        return self.corpora.windows_stage(wanted.corpus).facts["digests"][split]
 
     def _writing(
         self, wanted: TextSet, generators: dict[Side, Stage]
@@ -89,4 +105,4 @@ class TextSets:
             decoding = self.recipe.negatives.model_copy(update={"per_prefix": 1})
             return partial(write_foreign_twins, writer, self.corpora.tokenizer), decoding
         writers = {side: load_writer(stage.folder, side) for side, stage in generators.items()}
-        return partial(write_twins, writers), self.recipe.negatives
+        return partial(write_twins, writers, beginnings=wanted.beginnings), self.recipe.negatives

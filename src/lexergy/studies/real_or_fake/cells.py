@@ -143,7 +143,9 @@ def metrics_table(metrics: Metrics, titles: Sequence[str]) -> Table:
     columns = [*titles]
     for title in METRIC_NAMES.values():
         columns += [f"{title} (%)", "low", "high"]
-    lines = [(*key, *chain.from_iterable(cell.values())) for key, cell in metrics.items()]
+    lines: list[tuple[Cell, ...]] = [
+        (*key, *chain.from_iterable(estimates.values())) for key, estimates in metrics.items()
+    ]
     return Table("all metrics", tuple(columns), lines)
 
 

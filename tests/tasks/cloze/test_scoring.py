@@ -1,4 +1,4 @@
-"""Many texts: shards are computed once, equal texts are scored once, a killed run goes on."""
+"""Many texts: each is scored once for a model, whatever list it comes in, and a killed run goes on."""
 
 import ctypes
 import platform
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lexergy.errors import LexergyError
 from lexergy.models.scoring.scorer import TextScore
 from lexergy.tasks.cloze import scoring
 
@@ -54,8 +55,8 @@ class LetterScorer:
 
 
 @pytest.fixture(autouse=True)
-def small_shards(own_cache, monkeypatch):
-    monkeypatch.setattr(scoring, "TEXTS_PER_SHARD", 3)
+def small_batches(own_cache, monkeypatch):
+    monkeypatch.setattr(scoring, "TEXTS_AT_ONCE", 3)
 
 
 def scored(scorer, texts=TEXTS, source="model"):
@@ -70,10 +71,10 @@ def test_scores_come_in_the_order_of_the_texts():
     assert scored(LetterScorer(), []).log_scores.tolist() == []
 
 
-def test_equal_texts_of_a_shard_are_scored_once():
+def test_equal_texts_are_scored_once():
     scorer = LetterScorer()
     scored(scorer)
-    assert scorer.asked == ["b", "a", "", "cc", "a", "ddd"]
+    assert scorer.asked == ["b", "a", "", "cc", "ddd"]
 
 
 def test_scores_kept_from_before_a_model_was_scored_in_another_way_are_not_used():
@@ -82,7 +83,7 @@ def test_scores_kept_from_before_a_model_was_scored_in_another_way_are_not_used(
     anew.edition = "special tokens are no values"
     for scorer in (again, anew):
         scored(scorer)
-    assert (again.asked, anew.asked) == ([], ["b", "a", "", "cc", "a", "ddd"])
+    assert (again.asked, anew.asked) == ([], ["b", "a", "", "cc", "ddd"])
 
 
 def test_after_a_kill_nothing_is_lost_and_nothing_scored_twice():
@@ -91,27 +92,43 @@ def test_after_a_kill_nothing_is_lost_and_nothing_scored_twice():
         scored(killed)
     assert killed.asked == ["b", "a"]
     assert scored(again).log_scores.tolist() == [-len(text) for text in TEXTS]
-    assert again.asked == ["", "cc", "a", "ddd"]
+    assert again.asked == ["", "cc", "ddd"]
     third = LetterScorer()
     scored(third)
     assert third.asked == []
 
 
-def test_another_model_or_other_texts_are_scored_anew():
+def test_another_model_scores_anew():
     scored(LetterScorer())
-    for source, texts, asked in (("other", TEXTS, 6), ("model", ["x", *TEXTS], 8)):
+    scorer = LetterScorer()
+    scored(scorer, source="other")
+    assert len(scorer.asked) == 5
+
+
+def test_a_list_in_another_order_or_with_some_of_the_texts_finds_all_scores():
+    scored(LetterScorer())
+    for texts, missing in ((TEXTS[::-1], []), (TEXTS[::3], []), (["x", *TEXTS[2:], "yy"], ["x", "yy"])):
         scorer = LetterScorer()
-        scored(scorer, texts, source)
-        assert len(scorer.asked) == asked
+        assert scored(scorer, texts).log_scores.tolist() == [-len(text) for text in texts]
+        assert scorer.asked == missing
 
 
-def test_a_list_that_begins_the_same_is_scored_from_where_it_differs():
+def test_what_is_read_again_is_what_was_scored():
+    text = "caf\udce9 a"  # a byte that was no UTF-8
+    first, again = (
+        [score for batch in scoring.scored_batches(LetterScorer(), "model", [text, "b"], progress=False)
+         for score in batch.scores]
+        for _ in range(2)
+    )
+    assert first == again == LetterScorer().score([text, "b"])
+
+
+def test_a_damaged_store_says_what_to_remove(own_cache):
     scored(LetterScorer())
-    shorter, longer = LetterScorer(), LetterScorer()
-    assert scored(shorter, TEXTS[:5]).log_scores.tolist() == [-len(text) for text in TEXTS[:5]]
-    assert shorter.asked == ["", "cc"]
-    scored(longer, [*TEXTS, "e"])
-    assert longer.asked == ["ddd", "e"]
+    (store,) = (own_cache / "scores").glob("*.sqlite")
+    store.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(LexergyError, match="remove that file"):
+        scored(LetterScorer())
 
 
 def test_a_model_that_was_trained_again_is_another(tmp_path):
@@ -124,11 +141,11 @@ def test_a_model_that_was_trained_again_is_another(tmp_path):
         assert scorer.asked
 
 
-def test_scores_relative_to_frequencies_come_from_the_same_shards():
+def test_scores_relative_to_frequencies_come_from_the_same_store():
     scored(LetterScorer())
     scorer = LetterScorer()
-    found = scoring.score_texts(scorer, "model", TEXTS, relative=True, progress=False)
-    assert found.log_scores.tolist() == [-0.5, 2.0, -0.5, 0.0, -1.0, 2.0, -1.5]
+    batches = scoring.scored_batches(scorer, "model", TEXTS, relative=True, progress=False)
+    assert [score.log_score for batch in batches for score in batch.scores] == [-0.5, 2.0, -0.5, 0.0, -1.0, 2.0, -1.5]
     assert scorer.asked == []
     assert scored(scorer).log_scores.tolist() == [-len(text) for text in TEXTS]  # what is kept is as it was
 

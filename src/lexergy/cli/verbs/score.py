@@ -37,26 +37,27 @@ def score(
     """
     texts = read_lines(file)
     from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
-    from lexergy.tasks.cloze.scoring import scored_shards
+    from lexergy.tasks.cloze.scoring import scored_batches
 
     number = 0
-    for shard in scored_shards(load_scorer(model), model, texts, relative=relative):
-        _print(shard, number, tokens=tokens, as_json=as_json)
-        number += len(shard.texts)
+    for batch in scored_batches(load_scorer(model), model, texts, relative=relative):
+        _print(batch, number, tokens=tokens, as_json=as_json)
+        number += len(batch.texts)
 
 
-def _print(shard: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> None:
-    for number, (text, row) in enumerate(zip(shard.texts, shard.table.to_pylist(), strict=True), start=first + 1):
-        _warn(f"line {number}", row["num_tokens"], row["num_pieces"])
+def _print(batch: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> None:
+    for number, (text, score) in enumerate(zip(batch.texts, batch.scores, strict=True), start=first + 1):
+        num_tokens = len(score.log_scores)
+        _warn(f"line {number}", num_tokens, score.num_pieces)
         scored = [
-            {"token": text[start:end], "log_score": score}
-            for (start, end), score in zip(row["spans"], row["log_scores"], strict=True)
+            {"token": text[start:end], "log_score": log_score}
+            for (start, end), log_score in zip(score.spans, score.log_scores, strict=True)
         ]
         if as_json:
-            record = {"log_score": row["log_score"], "num_tokens": row["num_tokens"], "text": text}
+            record = {"log_score": score.log_score, "num_tokens": num_tokens, "text": text}
             print(json.dumps(record | {"tokens": scored} if tokens else record, ensure_ascii=False))
             continue
-        print(f"{row['log_score']:.4f}\t{row['num_tokens']}\t{visible(text)}")
+        print(f"{score.log_score:.4f}\t{num_tokens}\t{visible(text)}")
         if tokens:
             for token in scored:
                 print(f"  {token['log_score']:.4f}\t{visible(token['token'])}")

@@ -1,34 +1,29 @@
-"""Score many texts: shard by shard, each written once, so that a killed run goes on and nothing is scored twice."""
+"""Score many texts: each is kept as soon as its batch is done, so that a killed run goes on and none is scored twice."""
 
 import ctypes
-import hashlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from lexergy.files import cache_folder, hash_of
-from lexergy.models.scoring.scorer import TextScorer
+from lexergy.models.scoring.scorer import TextScore, TextScorer
 from lexergy.progress import progress_bar
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.runs.shards import ShardStore
+from lexergy.tasks.cloze.score_store import KeptScore, ScoreStore
 
-TEXTS_PER_SHARD = 4096
+TEXTS_AT_ONCE = 4096
 
 
 class ScoredTexts(NamedTuple):
-    """Consecutive texts, and a row for each of them.
-
-    Columns: `log_score`, the sum of the tokens' `log_scores`; `spans`, where each token stands in the text;
-    `num_pieces`, more than 1 for a text longer than the model reads at once; `seconds`, of the whole shard.
-    """
+    """Consecutive texts and their scores."""
 
     texts: Sequence[str]
-    table: pa.Table
+    scores: Sequence[TextScore]
+    seconds: float  # that the scoring took, when it was done; equal texts count once
 
 
 class TextScores(NamedTuple):
@@ -40,85 +35,59 @@ class TextScores(NamedTuple):
     seconds: float  # that the scoring took, when it was done
 
 
-def score_texts(
-    scorer: TextScorer, source: str, texts: Sequence[str], *, relative: bool = False, progress: bool = True
-) -> TextScores:
-    """All scores at once; see `scored_shards`."""
-    columns: dict[str, list[np.ndarray]] = {"log_score": [], "num_tokens": [], "num_pieces": []}
+def score_texts(scorer: TextScorer, source: str, texts: Sequence[str], *, progress: bool = True) -> TextScores:
+    """All scores at once; see `scored_batches`."""
+    rows: list[tuple[float, int, int]] = []
     seconds = 0.0
-    for shard in scored_shards(scorer, source, texts, relative=relative, progress=progress):
-        for name, parts in columns.items():
-            parts.append(shard.table[name].to_numpy())
-        seconds += _seconds(shard.table)
-    log_scores, num_tokens, num_pieces = (np.concatenate(parts or [np.zeros(0)]) for parts in columns.values())
-    return TextScores(log_scores, num_tokens, num_pieces, seconds)
+    for batch in scored_batches(scorer, source, texts, progress=progress):
+        rows += [(score.log_score, len(score.log_scores), score.num_pieces) for score in batch.scores]
+        seconds += batch.seconds
+    columns = np.array(rows, np.float64).reshape(-1, 3)
+    return TextScores(columns[:, 0], columns[:, 1].astype(int), columns[:, 2].astype(int), seconds)
 
 
-def scored_shards(
+def scored_batches(
     scorer: TextScorer, source: str, texts: Sequence[str], *, relative: bool = False, progress: bool = True
 ) -> Iterator[ScoredTexts]:
     """The texts' scores, some thousands at a time.
 
-    Each shard is kept in the cache under the model (`source`) and its own texts, and is not computed again, also where
-    another list begins with the same texts; within one, equal texts are scored once.
+    Each is kept in the cache under the model (`source`) and its text, and is not computed again, in whatever list the
+    text comes up.
 
     `relative`: log p(x_t | context) - log p(x_t), how much the context speaks for a token, be it frequent or rare.
     """
     if relative:
         scorer.log_frequencies([])  # says at once if it cannot
-    model = (fingerprint(source) or source) + scorer.edition
-    parts = [texts[start : start + TEXTS_PER_SHARD] for start in range(0, len(texts), TEXTS_PER_SHARD)]
-    stores = [_store(model, part) for part in parts]
-    is_done = not any(store.missing(1) for store in stores)
-    with progress_bar(f"scoring with {Path(source).name}", len(texts), progress and not is_done) as bar:
-        for part, store in zip(parts, stores, strict=True):
-            table = store.read(0)
-            if table is None:
-                table = _score(scorer, part)
-                store.write(0, table)
-                _give_back_memory()
-            bar.advance(len(part), texts_per_second=len(part) / max(_seconds(table), 1e-9))
-            yield ScoredTexts(part, _relative(scorer, part, table) if relative else table)
+    store = ScoreStore((fingerprint(source) or source) + scorer.edition)
+    with progress_bar(f"scoring with {Path(source).name}", len(texts), progress and bool(texts)) as bar:
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            part = texts[start : start + TEXTS_AT_ONCE]
+            kept = _all_kept(scorer, store, part)
+            seconds = sum(score.seconds for score in kept.values())
+            bar.advance(len(part), texts_per_second=len(kept) / max(seconds, 1e-9))
+            scores = [kept[text].score for text in part]
+            yield ScoredTexts(part, _relative(scorer, part, scores) if relative else scores, seconds)
 
 
-def _store(model: str, texts: Sequence[str]) -> ShardStore:
-    """Where the one shard of these texts is kept."""
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
-    provenance = {"model": model, "texts": digest.hexdigest()[:16]}
-    return ShardStore(cache_folder() / "scores" / hash_of(provenance), provenance)
+def _all_kept(scorer: TextScorer, store: ScoreStore, texts: Sequence[str]) -> dict[str, KeptScore]:
+    """The scores of the texts, those that were missing scored first."""
+    kept = store.read(texts)
+    missing = [text for text in dict.fromkeys(texts) if text not in kept]
+    if missing:
+        started = time.monotonic()
+        scores = scorer.score(missing)
+        store.write(dict(zip(missing, scores, strict=True)), time.monotonic() - started)
+        _give_back_memory()
+        kept |= store.read(missing)
+    return kept
 
 
-def _score(scorer: TextScorer, texts: Sequence[str]) -> pa.Table:
-    started = time.monotonic()
-    unique = list(dict.fromkeys(texts))
-    scores = dict(zip(unique, scorer.score(unique), strict=True))
-    rows = [scores[text] for text in texts]
-    seconds = time.monotonic() - started
-    return pa.table(
-        {
-            "log_score": pa.array([row.log_score for row in rows], pa.float64()),
-            "num_tokens": pa.array([len(row.log_scores) for row in rows], pa.int32()),
-            "log_scores": pa.array([row.log_scores for row in rows], pa.list_(pa.float64())),
-            "spans": pa.array([row.spans for row in rows], pa.list_(pa.list_(pa.int32(), 2))),
-            "num_pieces": pa.array([row.num_pieces for row in rows], pa.int32()),
-            "seconds": pa.array([seconds] * len(rows), pa.float64()),
-        }
-    )
-
-
-def _relative(scorer: TextScorer, texts: Sequence[str], table: pa.Table) -> pa.Table:
+def _relative(scorer: TextScorer, texts: Sequence[str], scores: Sequence[TextScore]) -> list[TextScore]:
     """The scores less those of the tokens without their context."""
-    rows = zip(table["log_scores"].to_pylist(), scorer.log_frequencies(texts), strict=True)
-    scores = [[score - own for score, own in zip(scored, owns, strict=True)] for scored, owns in rows]
-    columns = {
-        "log_scores": pa.array(scores, pa.list_(pa.float64())),
-        "log_score": pa.array(map(sum, scores), pa.float64()),
-    }
-    for name, values in columns.items():
-        table = table.set_column(table.schema.get_field_index(name), name, values)
-    return table
+    return [
+        replace(score, log_scores=tuple(value - own for value, own in zip(score.log_scores, owns, strict=True)))
+        for score, owns in zip(scores, scorer.log_frequencies(texts), strict=True)
+    ]
 
 
 def _give_back_memory() -> None:
@@ -127,7 +96,3 @@ def _give_back_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none and needs none
         if trim is not None:
             trim(0)
-
-
-def _seconds(table: pa.Table) -> float:
-    return float(table["seconds"][0].as_py())

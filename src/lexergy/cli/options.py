@@ -133,12 +133,6 @@ TopP = Annotated[
         callback=share(WHOLE_VOCABULARY),
     ),
 ]
-Relative = Annotated[
-    bool,
-    typer.Option(
-        "--relative", help="Subtract each token's log-frequency: what its context says of it, common or rare."
-    ),
-]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 RecipeOut = Annotated[
     Path | None, typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>")

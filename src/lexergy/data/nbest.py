@@ -1,14 +1,18 @@
 """n-best lists: utterances with hypotheses, their first-pass scores and a reference."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lexergy.data.reading import numbered_lines, read_text
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_text
+
+Item = TypeVar("Item")
+_LIBRISPEECH_ID = re.compile(r"(\d+)-\d+-\d+")
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,17 @@ def load_nbest(path: str | Path) -> list[Utterance]:
     return utterances
 
 
-def some_of(utterances: list[Utterance], count: int | None) -> list[Utterance]:
+def some_of(utterances: list[Item], count: int | None) -> list[Item]:
     """At most `count` of them, at equal distances (None: all)."""
     if count is None or count >= len(utterances):
         return utterances
     return [utterances[index * len(utterances) // count] for index in range(count)]
+
+
+def speakers_of(utterances: Sequence[Utterance]) -> list[str] | None:
+    """Who speaks in each, where all ids are LibriSpeech's speaker-chapter-utterance; else None."""
+    matches = [_LIBRISPEECH_ID.fullmatch(utterance.id) for utterance in utterances]
+    return [match[1] for match in matches if match] if all(matches) else None
 
 
 def save_nbest(path: str | Path, utterances: list[Utterance]) -> None:

@@ -64,9 +64,22 @@ def test_a_tree_gives_what_each_text_gives_alone(kind):
     assert reads_trees(model, CPU)
     (tree,) = prefix_trees(ROWS)
     with torch.no_grad():
-        logits = tree_logits(model, tree, CPU)
+        logits = tree_logits(model, tree, range(len(tree)), CPU)
         for place, row in enumerate(ROWS):
             torch.testing.assert_close(logits[tree.paths[place]], model(torch.tensor([row])).logits[0])
+
+
+def test_nodes_that_nothing_follows_are_not_read(night_tokenizer, monkeypatch):
+    """What an LM expects after the last token of a text is not asked."""
+    monkeypatch.setattr(scoring, "SHARED_ENOUGH", 0.0)
+    model = small_model("gpt2")
+    scorer = causal_scorer(CausalLM(model, tokenizer=night_tokenizer))
+    read = []
+    model.register_forward_pre_hook(lambda _, __, inputs: read.append(inputs["input_ids"]), with_kwargs=True)
+    scorer.score(["a dark night", "a dark storm"])
+    tokens = [night_tokenizer(text)["input_ids"] for text in ("a dark night", "a dark storm")]
+    beginnings = {tuple(ids[:end]) for ids in tokens for end in range(len(ids))}  # the empty one is the start token
+    assert [part.numel() for part in read] == [len(beginnings)]
 
 
 def test_models_that_would_not_heed_the_mask_are_found_out():

@@ -5,22 +5,31 @@ import math
 import jiwer
 import pytest
 
+from lexergy.core.rescoring import Weight
 from lexergy.data.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
 from lexergy.models.scoring.scorer import TextScore
 from lexergy.tasks.cloze import rescoring as task
 
 WORDS = {"right": -1.0, "wrong": -8.0, "odd": -4.0}
+FREQUENCIES = {"right": -1.0, "wrong": -2.0, "odd": -3.5}
 
 
 class WordScorer:
-    """A score for each word."""
+    """A score for each word, and how frequent it is; remembers what it read."""
 
     kind, passes, edition = "toy", "1", ""
 
+    def __init__(self):
+        self.read = []
+
     def score(self, texts):
+        self.read += texts
         scores = [tuple(WORDS[word] for word in text.split()) for text in texts]
         return [TextScore(found, ((0, 0),) * len(found), 2 if len(found) > 3 else 1) for found in scores]
+
+    def log_frequencies(self, texts):
+        return [[FREQUENCIES[word] for word in text.split()] for text in texts]
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +54,7 @@ def test_the_weight_is_chosen_on_dev_and_used_on_test():
     test, dev = [*some(6), utterance(9, ("right right", -1.0), ("right odd", -1.2))], some(3)
     result = task.rescore(test, ["toy"], dev=dev, progress=False)
     systems = by_name(result)
-    assert systems["toy"].weight == pytest.approx(0.15)  # 7 lambda > .7
+    assert systems["toy"].weights == (Weight(0.15),)  # 7 lambda > .7
     assert (systems["1-best"].dev, systems["oracle"].dev, systems["toy"].dev) == (50.0, 0.0, 0.0)
     assert systems["1-best"].test == pytest.approx(100 * 6 / 14)
     assert systems["toy"].test == 0.0
@@ -139,3 +148,36 @@ def test_exactly_one_of_dev_and_weight():
     for settings in ({}, {"dev": some(1), "weight": 0.5}):
         with pytest.raises(LexergyError, match="expected exactly one of them"):
             task.rescore(some(1), ["toy"], progress=False, **settings)
+
+
+def scorers(monkeypatch, **by_name):
+    monkeypatch.setattr(task, "load_scorer", by_name.__getitem__)
+    return by_name
+
+
+class Oddity(WordScorer):
+    """Likes nothing but odd words."""
+
+    def score(self, texts):
+        self.read += texts
+        scores = [tuple(-1.0 if word == "odd" else -6.0 for word in text.split()) for text in texts]
+        return [TextScore(found, ((0, 0),) * len(found)) for found in scores]
+
+
+def rare(count):
+    """Right is `odd`, a rare word: its score alone does not tell it from `right`, its score for its frequency does."""
+    return [utterance(n, ("right", -1.0), ("odd", -1.3), reference="odd") for n in range(count)]
+
+
+def test_the_share_of_the_frequencies_is_chosen_on_dev_too():
+    """odd - right is -3 + 2.5 mu: negative up to mu = 1, where nothing helps, unless frequencies count for more."""
+    plain, chosen = (
+        task.rescore(some(4) + rare(4), ["toy"], dev=some(4) + rare(4), relative=relative, progress=False)
+        for relative in (0.0, "auto")
+    )
+    assert by_name(plain)["toy"].weights == (Weight(0.15),)
+    assert by_name(chosen)["toy"].weights[0].frequencies in (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert by_name(chosen)["toy"].dev <= by_name(plain)["toy"].dev
+    given = by_name(task.rescore(rare(2), ["toy"], weight=1.0, relative=1.5, progress=False))["toy"]
+    assert given.weights == (Weight(1.0, 1.5),)
+    assert given.test == 0.0  # -1.3 - 4 + 5.25 against -1 - 1 + 1.5

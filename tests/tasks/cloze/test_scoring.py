@@ -116,8 +116,11 @@ def test_a_list_in_another_order_or_with_some_of_the_texts_finds_all_scores():
 def test_what_is_read_again_is_what_was_scored():
     text = "caf\udce9 a"  # a byte that was no UTF-8
     first, again = (
-        [score for batch in scoring.scored_batches(LetterScorer(), "model", [text, "b"], progress=False)
-         for score in batch.scores]
+        [
+            score
+            for batch in scoring.scored_batches(LetterScorer(), "model", [text, "b"], progress=False)
+            for score in batch.scores
+        ]
         for _ in range(2)
     )
     assert first == again == LetterScorer().score([text, "b"])

@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Relative, ScorerName, read_lines
+from lexergy.cli.options import Json, ScorerName, read_lines
 from lexergy.cli.render import visible
 
 if TYPE_CHECKING:
     from lexergy.tasks.cloze.scoring import ScoredTexts
 
 Sentences = Annotated[str, typer.Argument(metavar="FILE", help="A text file, one sentence a line; `-` reads stdin.")]
+Relative = Annotated[
+    bool,
+    typer.Option(
+        "--relative", help="Subtract each token's log-frequency: what its context says of it, common or rare."
+    ),
+]
 Tokens = Annotated[bool, typer.Option("--tokens", help="Print the score of each token too.")]
 
 

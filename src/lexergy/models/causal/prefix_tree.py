@@ -48,6 +48,10 @@ class PrefixTree:
             path.append(self._children[parent, token])
         self.paths[place] = path
 
+    def inner_nodes(self) -> list[int]:
+        """Those that something follows. What comes after the others is not asked, so that they need not be read."""
+        return sorted(set(self.parents) - {NO_PARENT})
+
     def depths_and_mask(self) -> tuple[Tensor, Tensor]:  # (N,), (N, N) bool
         """How many tokens stand before a node, and which nodes it sees: those, and itself."""
         sees = torch.eye(len(self), dtype=torch.bool)
@@ -69,14 +73,16 @@ def prefix_trees(texts: Sequence[Sequence[int]], max_nodes: int = NODES_AT_ONCE)
         yield tree
 
 
-def tree_logits(model: Any, tree: PrefixTree, device: torch.device) -> Tensor:  # (N, V)
-    """What a causal LM of transformers expects after each node."""
+def tree_logits(model: Any, tree: PrefixTree, nodes: Sequence[int], device: torch.device) -> Tensor:  # (n, V)
+    """What a causal LM of transformers expects after each of the nodes, which are closed under parents."""
     depths, sees = tree.depths_and_mask()
+    chosen = torch.tensor(nodes)
+    sees = sees[chosen][:, chosen]
     dtype = next(model.parameters()).dtype
     mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
     return model(
-        input_ids=torch.tensor([tree.tokens], device=device),
-        position_ids=depths[None].to(device),
+        input_ids=torch.tensor([tree.tokens])[:, chosen].to(device),
+        position_ids=depths[None, chosen].to(device),
         attention_mask=mask[None, None].to(device),
         use_cache=False,
     ).logits[0]
@@ -95,7 +101,7 @@ def reads_trees(model: Any, device: torch.device) -> bool:
     for place, text in enumerate(texts):
         tree.add(place, text)
     try:
-        read_together = tree_logits(model, tree, device)
+        read_together = tree_logits(model, tree, range(len(tree)), device)
         alone = [model(input_ids=torch.tensor([text], device=device), use_cache=False).logits[0] for text in texts]
     except (TypeError, ValueError, RuntimeError, IndexError):
         return False

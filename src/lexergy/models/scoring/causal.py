@@ -16,6 +16,7 @@ from lexergy.models.scoring.scorer import TOKENS_AT_ONCE, Scorer, TreeScores
 from lexergy.models.scoring.source import ModelSource
 
 PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little padding and stay in the caches
+ROWS_IN_CACHE = 32  # of logits: a sum over many more is written to memory and read again
 
 
 def matches(source: ModelSource) -> bool:
@@ -70,9 +71,12 @@ def causal_scorer(lm: CausalLM) -> Scorer:
 
 def _tree_scores_of(lm: CausalLM) -> TreeScores:
     def tree_scores(tree: PrefixTree) -> Tensor:  # (N,)
-        logits = lm.forbid_(tree_logits(lm.model, tree, lm.device))  # (N, V)
-        parents = torch.tensor(tree.parents, device=lm.device).clamp(min=0)
+        inner = tree.inner_nodes()
+        logits = lm.forbid_(tree_logits(lm.model, tree, inner, lm.device))  # (n, V)
+        log_sums = torch.cat([rows.logsumexp(-1) for rows in logits.split(ROWS_IN_CACHE)])  # (n,)
+        place_of = {node: place for place, node in enumerate(inner)}
+        parents = torch.tensor([place_of.get(parent, 0) for parent in tree.parents], device=lm.device)
         tokens = torch.tensor(tree.tokens, device=lm.device)
-        return (logits[parents, tokens] - logits.logsumexp(-1)[parents]).cpu()
+        return (logits[parents, tokens] - log_sums[parents]).cpu()
 
     return tree_scores

@@ -9,8 +9,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import batches_by_length
-from lexergy.errors import LexergyError
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees
+from lexergy.models.scoring.frequencies import WordFrequencies
 
 TOKENS_AT_ONCE = 2**13
 SHARED_ENOUGH = 1.3  # tokens for each node of the tree of their prefixes
@@ -96,13 +96,7 @@ class Scorer:
         """The scores of the texts, in their order."""
         if not texts:
             return []
-        encoded = self.tokenizer(
-            list(texts),
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            verbose=False,
-        )
+        encoded = self._encode(texts)
         rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
         scores = self._row_scores([row.tokens for row in rows])
         parts: list[list[list[float]]] = [[] for _ in texts]
@@ -138,17 +132,23 @@ class Scorer:
         return [scores[place] for place in range(len(scores))]
 
     def log_frequencies(self, texts: Sequence[str]) -> list[list[float]]:
-        """log p(x_t) of each token without its context, where its `frequencies` are known."""
+        """log p(x_t) of each token without its context: by the model's own `frequencies`, else by those of words."""
         if self.frequencies is None:
-            raise LexergyError(
-                f"how frequent tokens are is not known beside this model, which gives {self.kind}; expected one of "
-                "`lexergy pretrain`, which keeps them, or an n-gram LM."
-            )
-        if not texts:
-            return []
-        encoded = self.tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False, verbose=False)
+            words = WordFrequencies()
+            spans = self._encode(texts)["offset_mapping"] if texts else []
+            return [words.of_tokens(text, places) for text, places in zip(texts, spans, strict=True)]
         frequencies = self.frequencies.tolist()
-        return [[frequencies[token] for token in ids] for ids in encoded["input_ids"]]
+        tokens = self._encode(texts)["input_ids"] if texts else []
+        return [[frequencies[token] for token in ids] for ids in tokens]
+
+    def _encode(self, texts: Sequence[str]) -> Any:
+        return self.tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            verbose=False,
+        )
 
     def _rows(self, ids: list[int]) -> Iterator[list[int]]:
         """The text between its edges, cut into rows that share their ends."""

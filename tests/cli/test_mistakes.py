@@ -62,6 +62,8 @@ def test_wrong_options(arguments, parts, capsys):
         (["score", "none/at/all", "TEXT"], "does not exist"),
         (["rescore", "LIST", "--model", "MODEL"], "neither of `--dev` and `--lambda`"),
         (["rescore", "LIST", "--model", "MODEL", "--lambda", "0"], "`--lambda` is 0"),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--relative", "much"], "`--relative` is much"),
+        (["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--relative", "auto"], "expected a dev list"),
         (["rescore", "TEXT", "--model", "MODEL", "--lambda", "1"], "is no valid JSON"),
         (
             ["rescore", "LIST", "--model", "MODEL", "--lambda", "1", "--metric", "rouge"],

@@ -7,7 +7,6 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
-from lexergy.cli.main import run_command
 from lexergy.models.scoring.kinds import load_scorer
 from toys.commands import output_of
 
@@ -46,9 +45,18 @@ def test_scores_relative_to_the_tokens_frequencies(cloze_run, model, tmp_path, c
         assert before["log_score"] - after["log_score"] == pytest.approx(math.log(frequency), abs=1e-4)
 
 
-def test_a_model_without_frequencies_cannot_score_relative_to_them(cloze_run, tmp_path, capsys):
-    texts, bare = tmp_path / "one.txt", tmp_path / "bare"
-    texts.write_text("the state of our union\n")
+def test_a_model_without_frequencies_of_its_own_is_relative_to_those_of_words(cloze_run, tmp_path, capsys):
+    """The words' unigrams in the trigram LM, each counted at the token that its word begins with."""
+    pytest.importorskip("pocketsphinx")
+    texts, bare = tmp_path / "few.txt", tmp_path / "bare"
+    texts.write_text("The state of our union!\n")
     shutil.copytree(cloze_run / "two-tower", bare, ignore=shutil.ignore_patterns("frequencies*"))
-    assert run_command(["score", str(bare), str(texts), "--relative"]) == 2
-    assert "how frequent tokens are is not known" in capsys.readouterr().err
+    command = ["score", bare, texts, "--json", "--tokens"]
+    plain, relative = (json.loads(output_of([*command, *more], capsys).out) for more in ([], ["--relative"]))
+    words = load_scorer("trigram").log_frequencies(["the state of our union"])[0]
+    taken = [
+        before["log_score"] - after["log_score"]
+        for before, after in zip(plain["tokens"], relative["tokens"], strict=True)
+    ]
+    assert [value for value in taken if value] == pytest.approx(words)
+    assert relative["log_score"] == pytest.approx(plain["log_score"] - sum(words))

@@ -165,19 +165,84 @@ class Oddity(WordScorer):
 
 
 def rare(count):
-    """Right is `odd`, a rare word: its score alone does not tell it from `right`, its score for its frequency does."""
-    return [utterance(n, ("right", -1.0), ("odd", -1.3), reference="odd") for n in range(count)]
+    """`odd odd` is right, of rare words: less likely than `right`, but more so than its frequency says."""
+    return [utterance(n, ("right", -1.0), ("odd odd", -1.35), reference="odd odd") for n in range(count)]
 
 
-def test_the_share_of_the_frequencies_is_chosen_on_dev_too():
-    """odd - right is -3 + 2.5 mu: negative up to mu = 1, where nothing helps, unless frequencies count for more."""
+def test_the_share_of_the_frequencies_is_chosen_on_dev_too(monkeypatch):
+    """Relative scores are 0 for `right`, 2 (-2.5 + 3.5 mu) for `odd odd`: .25 at mu = .75, too little, and 2 at 1."""
+    monkeypatch.setitem(WORDS, "odd", -2.5)
+    monkeypatch.setitem(WORDS, "right", 0.0)
+    monkeypatch.setitem(FREQUENCIES, "right", 0.0)
     plain, chosen = (
-        task.rescore(some(4) + rare(4), ["toy"], dev=some(4) + rare(4), relative=relative, progress=False)
+        by_name(task.rescore(rare(4), ["toy"], dev=rare(3), relative=relative, progress=False))["toy"]
         for relative in (0.0, "auto")
     )
-    assert by_name(plain)["toy"].weights == (Weight(0.15),)
-    assert by_name(chosen)["toy"].weights[0].frequencies in (0.0, 0.25, 0.5, 0.75, 1.0)
-    assert by_name(chosen)["toy"].dev <= by_name(plain)["toy"].dev
-    given = by_name(task.rescore(rare(2), ["toy"], weight=1.0, relative=1.5, progress=False))["toy"]
-    assert given.weights == (Weight(1.0, 1.5),)
-    assert given.test == 0.0  # -1.3 - 4 + 5.25 against -1 - 1 + 1.5
+    assert (plain.test, plain.weights) == (100.0, (Weight(0.05),))
+    assert (chosen.test, chosen.weights) == (0.0, (Weight(0.2, 1.0),))  # 2 lambda > .35
+    given = by_name(task.rescore(rare(2), ["toy"], weight=1.0, relative=1.0, progress=False))["toy"]
+    assert (given.test, given.weights) == (0.0, (Weight(1.0, 1.0),))
+
+
+def test_a_cascade_reads_only_the_best_of_what_came_before(monkeypatch):
+    """The cheap model puts `odd` last, and the dear one, which would prefer it, never reads it."""
+    models = scorers(monkeypatch, cheap=WordScorer(), dear=Oddity())
+    test, dev = some(4), some(3)
+    result = task.rescore(test, ["cheap"], then=["dear"], keep=2, dev=dev, progress=False)
+    assert [system.name for system in result.systems] == ["1-best", "oracle", "cheap", "dear", "cheap + dear"]
+    assert set(models["dear"].read) == {"right wrong", "right right"}
+    assert by_name(result)["dear"].num_read == 2 * 7
+    together = by_name(result)["cheap + dear"]
+    assert (together.test, together.passes, len(together.weights)) == (0.0, "1 + 1", 2)
+    assert together.against_first_model.difference == 0
+    (first, *_) = result.reranked
+    assert [each.text for each in first.hypotheses] == ["right right", "right wrong", "odd"]
+    assert [each.score for each in first.hypotheses] == sorted((each.score for each in first.hypotheses), reverse=True)
+
+
+def test_without_a_model_before_it_a_dear_model_reads_the_best_of_the_first_pass(monkeypatch):
+    models = scorers(monkeypatch, dear=Oddity())
+    test = [utterance(n, ("wrong", -1.0), ("odd", -1.1), ("right odd", -9.0), reference="odd") for n in range(3)]
+    result = task.rescore(test, then=["dear"], keep=2, dev=test, progress=False)
+    assert models["dear"].read == ["wrong", "odd"]
+    assert [system.name for system in result.systems] == ["1-best", "oracle", "dear"]
+    assert by_name(result)["dear"].test == 0.0
+
+
+def test_a_dear_model_may_read_a_few_utterances_of_dev_and_all_of_test(monkeypatch):
+    models = scorers(monkeypatch, cheap=WordScorer(), dear=Oddity())
+    dev = [utterance(n, (f"right {'odd ' * n}", -1.0), ("right right", -1.7)) for n in range(6)]
+    task.rescore(some(4), ["cheap"], then=["dear"], dev=dev, dev_utterances=2, progress=False)
+    assert {text.count("odd") for text in models["dear"].read if "odd" in text} == {1, 3}  # of test, and the 4th of dev
+    assert {text.count("odd") for text in models["cheap"].read if "odd" in text} == {1, 2, 3, 4, 5}
+
+
+def test_several_models_together_are_better_than_each_alone(monkeypatch):
+    """One tells `wrong` from `right`, the other one `odd` from `right`: only both choose well everywhere."""
+
+    def liking(**words):
+        class Likes(WordScorer):
+            def score(self, texts):
+                rows = [tuple(words.get(word, -1.0) for word in text.split()) for text in texts]
+                return [TextScore(row, ((0, 0),) * len(row)) for row in rows]
+
+        return Likes()
+
+    scorers(monkeypatch, first=liking(wrong=-9.0), second=liking(odd=-9.0))
+    test = [utterance(n, (f"right {word}", -1.0), ("right right", -1.7)) for n, word in enumerate(["wrong", "odd"] * 4)]
+    systems = by_name(task.rescore(test, ["first", "second"], dev=test, progress=False))
+    assert systems["first"].test == systems["second"].test == 25.0
+    assert systems["first + second"].test == 0.0
+    assert systems["first + second"].weights == (Weight(0.1), Weight(0.1))
+
+
+def test_speakers_are_known_by_librispeech_s_ids():
+    test = [Utterance(f"{n % 2}-12-{n:04}", each.hypotheses, each.reference) for n, each in enumerate(some(8))]
+    assert task.rescore(test, ["toy"], dev=some(2), progress=False).resampled == "speakers"
+    assert task.rescore(some(8), ["toy"], dev=some(2), progress=False).resampled == "utterances"
+
+
+def test_more_weights_need_a_dev_list():
+    for settings in ({"then": ["toy"]}, {"models": ["toy"], "relative": "auto"}):
+        with pytest.raises(LexergyError, match="expected a dev list"):
+            task.rescore(some(1), weight=0.5, progress=False, **settings)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,7 +55,7 @@ def _print(batch: "ScoredTexts", first: int, *, tokens: bool, as_json: bool) -> 
     for number, (text, score) in enumerate(zip(batch.texts, batch.scores, strict=True), start=first + 1):
         num_tokens = len(score.log_scores)
         _warn(f"line {number}", num_tokens, score.num_pieces)
-        scored = [
+        scored: list[dict[str, Any]] = [
             {"token": text[start:end], "log_score": log_score}
             for (start, end), log_score in zip(score.spans, score.log_scores, strict=True)
         ]

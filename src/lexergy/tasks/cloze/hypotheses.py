@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -112,7 +113,7 @@ def score_list(
 
 
 def _odd_texts(nbest: HypothesisList, places: list[list[int]], scores: TextScores) -> list[str]:
-    def names(odd: Sequence[bool]) -> list[str]:
+    def names(odd: np.ndarray) -> list[str]:
         return [
             f"{nbest.utterances[row].id} (hypothesis {rank + 1})"
             for (row, rank), is_odd in zip(places, odd, strict=True)

@@ -54,7 +54,7 @@ def _conclude(seeds: Sequence[Cells]) -> Conclusion:
     )
     return Conclusion(
         tables=(Table("precision at 1", ("energy", "trained by", "P@1 (%)", "low", "high"), rows),),
-        panels=(Panel("", "P@1 (%)", series, categories=KINDS, reference=chance),),
+        panels=(Panel("energy", "P@1 (%)", series, categories=KINDS, reference=chance, colours="trained by"),),
         findings=tuple(_findings(seeds)),
     )
 

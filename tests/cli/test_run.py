@@ -23,6 +23,7 @@ def test_run_for_people(tiny_run, capsys):
     capsys.readouterr()
     show_summary(load_run(tiny_run), tiny_run / "report.html")
     text = capsys.readouterr().out
+    assert "Frozen LM: trained in this run." in text
     for part in ("frozen LM", "joint model, first", "bounds gap", "ESS", "k-hat", "windows", "samples"):
         assert part in text
     assert "our <script>alert(1)</script> union" in text

@@ -244,3 +244,11 @@ def test_state_energies_cannot_read_projected_states(tmp_path):
 
 def test_a_masked_lm_needs_a_tokenizer_with_a_mask(tmp_path):
     assert "no mask token" in mistake(tmp_path, masked_lm=TRANSFORMER)
+
+
+def test_a_packaged_lm_is_named_in_full_and_stored_by_its_short_name():
+    lm = load_recipe("quickstart", ResidualRecipe).lm
+    assert lm.description == "smollm2-135m (SmolLM2-135M-Instruct, tuned to chat, 4 bits: Q4_1)"
+    assert lm.origin == "smollm2-135m"  # negatives that were stored before are found
+    finetuned = load_recipe("smollm2-sotu-finetuned", ResidualRecipe).lm
+    assert finetuned.description.startswith(f"{finetuned.origin} (SmolLM2-135M-Instruct")

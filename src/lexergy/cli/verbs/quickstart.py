@@ -12,7 +12,7 @@ def quickstart(
 ) -> None:
     """The whole story on the default corpus, and a report.
 
-    Trains an energy on the residual of SmolLM2-135M, which stays frozen, and measures what it adds.
+    Trains an energy on the residual of SmolLM2-135M-Instruct (4 bits), which stays frozen, and measures what it adds.
     Takes about ten minutes on two cores the first time; afterwards the command only reads the result. If it is
     stopped, give it again: it goes on where it was.
 

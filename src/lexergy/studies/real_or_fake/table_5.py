@@ -81,8 +81,8 @@ STUDY = Study(
     method=(
         f"{SETTING} The energies are trained on all corpora's texts of {SEEN} and tested on texts that follow a "
         "prefix: of the twin of that generator, and of one that was trained elsewhere, on other text, with its own "
-        "tokenizer (SmolLM2-135M at size cpu, GPT-2 in the paper). Its continuations are decoded, and encoded again "
-        "with the energies' tokenizer; so are people's windows, and both are cut by four tokens. "
+        "tokenizer (SmolLM2-135M-Instruct in 4 bits at size cpu, GPT-2 in the paper). Its continuations are decoded, "
+        "and encoded again with the energies' tokenizer; so are people's windows, and both are cut by four tokens. "
         "It writes one twin of each window, at size cpu of 128 windows of a corpus."
     ),
     sizes=sizes(

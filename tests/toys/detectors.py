@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from lexergy.core.calibration import Calibration
 from lexergy.models.detection import Detector
+from lexergy.models.detection.conditions import EnergyRange, TrainingConditions
 from lexergy.models.detection.detector import DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, StatesReader
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
 from toys.energies import wake
 from toys.texts import MACHINE, PEOPLE, written
 
-SETTINGS = DetectorSettings(block_tokens=24, temperature=2.0)
+SETTINGS = DetectorSettings(
+    block_tokens=24,
+    text=Calibration(slope=0.05, offset=0.1, drift=0.2, half_tokens=32.0),
+    span=Calibration(slope=0.02, offset=-0.1, half_tokens=16.0),
+    trained_on=TrainingConditions(20, 100, (EnergyRange(8, -500.0, 500.0),), ("people",), ("machines",)),
+)
 
 
 @pytest.fixture

@@ -1,40 +1,130 @@
-"""Probabilities that mean what they say: temperature scaling of a detector's energies."""
+"""Probabilities that mean what they say, whatever the length of the text: energies as log-odds."""
 
-import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lexergy.errors import LexergyError
 
-COLDEST, HOTTEST = 1e-3, 1e3  # limits of the temperature
-_HALVINGS = 60
+EVEN = 0.5  # the share of machine text that is expected where nobody says otherwise
+FLATTEST = 1e-3  # limit of the slope: more energy never means less of a machine
+HALF_TOKENS = (0.0, *(2.0**power for power in range(2, 13)))
+_NEWTON_STEPS = 100
+_TOLERANCE = 1e-10
 
 
-def fit_temperature(energies: Tensor, is_machine: Tensor) -> float:  # (N,), (N,) bool
-    """The T > 0 with which P(machine | x) = sigmoid(E(x) / T) is likeliest on texts not trained on.
+@dataclass(frozen=True)
+class Calibration:
+    """The log-odds that a machine wrote n tokens of mean energy E, where a share pi of all texts is a machine's:
 
-    argmin_T -sum_i t_i log sigmoid(E_i / T) + (1 - t_i) log sigmoid(-E_i / T) (Guo et al. 2017). The classes weigh
-    the same, whatever their sizes. Targets are (n + 1) / (n + 2) and 1 / (n + 2) for n texts of the class, not 1 and
-    0 (Platt 1999), so that a few texts told apart without a mistake do not make it certain of everything. T is
-    positive: calibration never changes a ranking, nor the side of 0 on which an energy lies.
+        log P(machine) / P(people) = log pi / (1 - pi) + s (slope E + offset + drift (1 - s)),
+        s = n / (n + half_tokens)
+
+    Where the mean energy of a text strays from that of its class by a variance tau^2 that is the text's own and
+    sigma^2 / n that comes of its length, the log-ratio of two normal densities is (mu_1 - mu_0) (E - centre) /
+    (tau^2 + sigma^2 / n), which is s times its value for a text without end, with half_tokens = sigma^2 / tau^2. The
+    `drift` lets the centre of short texts lie elsewhere, as first tokens are harder to predict. No tokens say nothing:
+    the prior is left.
     """
-    energies, is_machine = energies.detach().double().flatten().cpu(), is_machine.bool().flatten().cpu()
-    counts = torch.stack([(~is_machine).sum(), is_machine.sum()]).double()
-    if counts.min() == 0 or not energies.isfinite().all():
+
+    slope: float = 1.0
+    offset: float = 0.0
+    drift: float = 0.0
+    half_tokens: float = 0.0  # a text of so many says half of what a very long one would; 0: length does not matter
+
+    def log_odds(self, energies: Tensor, tokens: Tensor, prior: float = EVEN) -> Tensor:  # (N,), (N,) -> (N,)
+        share = tokens.double() / (tokens + self.half_tokens)
+        evidence = share * (self.slope * energies.double() + self.offset + self.drift * (1 - share))
+        return evidence + torch.logit(torch.tensor(prior, dtype=torch.double))
+
+    def probability(self, energy: float, tokens: int, prior: float = EVEN) -> float:
+        """P(machine) of one text."""
+        return float(self.log_odds(torch.tensor(energy), torch.tensor(tokens), prior).sigmoid())
+
+
+def fit_calibration(
+    energies: Tensor,  # (N,), of pieces of texts that were not trained on
+    tokens: Tensor,  # (N,), of each piece
+    is_machine: Tensor,  # (N,) bool
+    texts: Sequence[Hashable],  # N, which text a piece was cut from
+) -> Calibration:
+    """The calibration under which the writers of pieces of many lengths are likeliest.
+
+    Each text weighs the same, however many pieces it was cut to, and so does each class: the prior is 1/2. Targets
+    are (n + 1) / (n + 2) and 1 / (n + 2) for n texts of the class, not 1 and 0 (Platt 1999), and offset and drift have
+    a standard normal prior, in log-odds of the longest piece at the mean energy, so that a few texts do not make it certain of
+    everything. The slope is positive: of two texts of one length the one of higher energy is more a machine's.
+    """
+    energies, tokens = energies.detach().double().cpu(), tokens.double().cpu()
+    is_machine = is_machine.bool().cpu()
+    targets, weights = _targets_and_weights(is_machine, texts, energies)
+    fits = [_fit(energies, tokens, targets, weights, half_tokens) for half_tokens in HALF_TOKENS]
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _targets_and_weights(is_machine: Tensor, texts: Sequence[Hashable], energies: Tensor) -> tuple[Tensor, Tensor]:
+    machines, people = (
+        len({text for text, machine in zip(texts, is_machine.tolist(), strict=True) if machine == wanted})
+        for wanted in (True, False)
+    )
+    if not machines or not people or not energies.isfinite().all():
         raise LexergyError(
-            f"{int(counts[0])} texts of people and {int(counts[1])} of machines to calibrate on; expected some of "
-            "each, with finite energies."
+            f"{people} texts of people and {machines} of machines to calibrate on; expected some of each, with finite "
+            "energies."
         )
-    size = counts[is_machine.long()]  # (N,), of a text's own class
-    target = torch.where(is_machine, (size + 1) / (size + 2), 1 / (size + 2))
+    size = torch.where(is_machine, machines, people).double()  # (N,), of a piece's own class
+    pieces = Counter(texts)
+    weights = (machines + people) / (2 * size * torch.tensor([pieces[text] for text in texts]))
+    return torch.where(is_machine, (size + 1) / (size + 2), 1 / (size + 2)), weights
 
-    def slope(inverse: float) -> float:
-        """Of the loss in 1 / T, in which it is convex."""
-        return float(((torch.sigmoid(inverse * energies) - target) * energies / size).sum())
 
-    low, high = 1 / HOTTEST, 1 / COLDEST
-    for _ in range(_HALVINGS):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return 1 / math.sqrt(low * high)
+def _fit(
+    energies: Tensor, tokens: Tensor, targets: Tensor, weights: Tensor, half_tokens: float
+) -> tuple[float, Calibration]:
+    """The loss and the calibration at one `half_tokens`, which leaves a logistic regression."""
+    share = tokens / (tokens + half_tokens)
+    longest = float(share.max())
+    relative = share / longest  # 1 for the longest piece, so that coefficients are log-odds of it
+    centre = float(weights @ energies / weights.sum())
+    spread = max(float(energies.std()), 1e-12)
+    columns = torch.stack((relative * (energies - centre) / spread, relative, relative * (1 - relative)), 1)  # (N, 3)
+    penalty = torch.tensor([1e-6, 1.0, 1.0], dtype=torch.double)
+    loss, fitted = _logistic(columns, targets, weights, penalty, torch.zeros_like(targets))
+    flattest = FLATTEST * spread * longest
+    if fitted[0] < flattest:
+        loss, rest = _logistic(columns[:, 1:], targets, weights, penalty[1:], flattest * columns[:, 0])
+        fitted = torch.cat((torch.full_like(rest[:1], flattest), rest))
+    slope, offset, drift = fitted[0] / spread, fitted[1] - fitted[0] / spread * centre, fitted[2]
+    # In the relative share r = s / m: r (a E + b + c (1 - r)) = s (a E + b + c (1 - 1 / m) + c (1 - s) / m) / m.
+    offset = (offset + drift * (1 - 1 / longest)) / longest
+    return loss, Calibration(float(slope / longest), float(offset), float(drift / longest**2), half_tokens)
+
+
+def _logistic(
+    columns: Tensor, targets: Tensor, weights: Tensor, penalty: Tensor, given: Tensor
+) -> tuple[float, Tensor]:  # (N, k), (N,), (N,), (k,), (N,) -> (k,)
+    """argmin over c of sum_i w_i CE(t_i, sigmoid(given_i + columns_i . c)) + c . diag(penalty) c / 2, by Newton."""
+
+    def loss(coefficients: Tensor) -> Tensor:
+        logits = given + columns @ coefficients
+        cross_entropy = torch.nn.functional.softplus(logits) - targets * logits
+        return weights @ cross_entropy + penalty @ coefficients.square() / 2
+
+    coefficients = columns.new_zeros(columns.shape[1])
+    value = loss(coefficients)
+    for _ in range(_NEWTON_STEPS):
+        probs = torch.sigmoid(given + columns @ coefficients)
+        gradient = columns.T @ (weights * (probs - targets)) + penalty * coefficients
+        hessian = columns.T @ ((weights * probs * (1 - probs)).unsqueeze(1) * columns) + penalty.diag()
+        step = torch.linalg.solve(hessian, gradient)
+        size = 1.0
+        while size > _TOLERANCE and loss(coefficients - size * step) > value:
+            size /= 2
+        coefficients = coefficients - size * step
+        before, value = value, loss(coefficients)
+        if before - value < _TOLERANCE:
+            break
+    return float(value), coefficients

@@ -11,6 +11,8 @@ from lexergy.tasks.detection.judging import Judged
 
 HUMAN, NEUTRAL, MACHINE = (116, 173, 209), (250, 250, 250), (244, 109, 67)  # blue, white, orange: told apart by all
 
+SPAN_NUMBER = "P(machine wrote the text), judged by these words alone and calibrated for so few"
+
 
 class Piece(NamedTuple):
     """A run of text with its probability; None for text that was not read."""
@@ -44,4 +46,6 @@ def css_colour(probability: float | None) -> str:
 
 def write_heat_map(judged: Sequence[Judged], path: str | Path) -> None:
     """One page with all texts, each window in its colour."""
-    atomic_write_text(path, render("heat_map.html", judged=judged, pieces=pieces, css_colour=css_colour))
+    atomic_write_text(
+        path, render("heat_map.html", judged=judged, pieces=pieces, css_colour=css_colour, span_number=SPAN_NUMBER)
+    )

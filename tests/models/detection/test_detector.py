@@ -1,6 +1,8 @@
 """What a detector says of texts: means over blocks and tokens, whatever the batch, saved and loaded alike."""
 
+import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,10 +11,16 @@ import torch
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
 from lexergy.models.detection.blocks import Block
-from lexergy.models.detection.detector import DetectorSettings
+from lexergy.models.detection.conditions import EnergyRange, TrainingConditions, energy_ranges
+from lexergy.models.detection.detector import SETTINGS_FILE, UNKNOWN, DetectorSettings
 from lexergy.models.detection.readers import StatesReader, TokenisedText
 from lexergy.models.energies import StatesEnergy
 from toys.texts import MACHINE, PEOPLE, written
+
+
+def logit(probability):
+    return math.log(probability / (1 - probability))
+
 
 TEXTS = [written(PEOPLE, 0), "it is rain.", written(MACHINE, 1) * 2, "hills sang softly. Rain over old walls."]
 
@@ -24,7 +32,8 @@ def test_a_block_is_the_mean_of_its_tokens_and_a_text_of_its_blocks(detector):
     assert len(blocks) > 3
     means = [float(detector.reader.token_energies([text.piece(block)])[0].mean()) for block in blocks]
     assert found.energy == pytest.approx(sum(means) / len(means), abs=1e-5)
-    assert found.probability == pytest.approx(1 / (1 + math.exp(-found.energy / 2)))
+    share = found.tokens / (found.tokens + 32)
+    assert logit(found.probability) == pytest.approx(share * (0.05 * found.energy + 0.1 + 0.2 * (1 - share)), rel=1e-5)
     assert (found.blocks, found.tokens, found.share_read) == (len(blocks), len(text.ids), 1)
 
 
@@ -87,13 +96,45 @@ def test_a_text_without_blanks_is_cut_all_the_same():
     assert list(text.words(Block(0, 10), 2)) == [(0, 4), (4, 8), (8, 10)]
 
 
-def test_a_spans_probability_is_discounted_by_its_length(states_detector):
+def test_a_spans_probability_is_calibrated_for_its_own_length(states_detector):
     (found,) = states_detector.detect([written(PEOPLE, 5)])
-    span = found.spans[-1]
     counts = [end - start for start, end in states_detector.read(written(PEOPLE, 5)).words(Block(0, found.tokens), 16)]
-    assert counts[-1] < 24 < found.tokens
-    logit = math.log(span.probability / (1 - span.probability))
-    assert logit == pytest.approx(span.energy / 2 * math.sqrt(counts[-1] / 24), rel=1e-5)
+    assert [span.tokens for span in found.spans] == counts
+    assert len(set(counts)) > 1
+    for span in found.spans:
+        share = span.tokens / (span.tokens + 16)
+        assert logit(span.probability) == pytest.approx(share * (0.02 * span.energy - 0.1), rel=1e-5)
+
+
+def test_the_prior_moves_texts_and_spans_alike(states_detector):
+    (even,), (rare,) = (states_detector.detect(TEXTS[:1], prior=prior) for prior in (0.5, 0.02))
+    shift = math.log(0.02 / 0.98)
+    assert logit(rare.probability) == pytest.approx(logit(even.probability) + shift)
+    for span, moved in zip(even.spans, rare.spans, strict=True):
+        assert logit(moved.probability) == pytest.approx(logit(span.probability) + shift)
+    assert (even.prior, rare.prior) == (0.5, 0.02)
+    with pytest.raises(LexergyError, match="`prior` is 1;"):
+        list(states_detector.detect(TEXTS, prior=1))
+
+
+def test_a_text_unlike_those_trained_on_is_told(states_detector):
+    short, usual, long = states_detector.detect([TEXTS[1], TEXTS[0], " ".join(written(PEOPLE, n) for n in range(5))])
+    assert usual.warnings == ()
+    assert short.warnings == (f"{short.tokens} tokens, where training texts had 20 to 100",)
+    assert long.warnings == (f"{long.tokens} tokens, where training texts had 20 to 100",)
+    narrow = replace(states_detector.settings.trained_on, energies=(EnergyRange(2, 90.0, 91.0), EnergyRange(8, 8, 9)))
+    detector = Detector(states_detector.reader, replace(states_detector.settings, trained_on=narrow))
+    (strange,) = detector.detect(TEXTS[:1])
+    assert len(strange.warnings) == 1
+    assert f"energy {strange.energy:+.2f}, where texts as long had +8.00 to +9.00" in strange.warnings[0]
+
+
+@pytest.mark.parametrize(("energy", "is_far"), [(-1.49, False), (-1.51, True), (2.49, False), (2.51, True)])
+def test_an_energy_is_far_outside_when_it_is_half_a_range_away(energy, is_far):
+    ranges = energy_ranges([-1.0, 0.0, 1.5, 50.0], [64, 100, 127, 300], [64, 128, 256])
+    assert ranges == ((64, -1.0, 1.5), (256, 50.0, 50.0))
+    conditions = TrainingConditions(64, 256, (EnergyRange(64, -0.5, 1.5),), (), ())
+    assert bool(list(conditions.warnings(energy, 100))) == is_far
 
 
 def test_storage_is_not_seen(detector):
@@ -133,7 +174,21 @@ def test_saved_and_loaded_it_says_the_same(detector, tmp_path):
     assert list(loaded.detect(TEXTS)) == list(detector.detect(TEXTS))
 
 
-@pytest.mark.parametrize("content", [None, "{", "[]", '{"format": 1}', '{"format": 9, "reader": "states"}'])
+def test_a_detector_of_the_first_format_says_what_it_said_and_that_it_is_old(states_detector, tmp_path):
+    states_detector.save_pretrained(tmp_path)
+    old = {"format": 1, "reader": "states", "block_tokens": 24, "temperature": 20.0, "most_blocks": 32}
+    (tmp_path / SETTINGS_FILE).write_text(json.dumps(old))
+    (found,) = Detector.from_pretrained(tmp_path).detect(TEXTS[:1])
+    assert found.warnings == (UNKNOWN,)
+    assert logit(found.probability) == pytest.approx(found.energy / 20, rel=1e-5)
+    first = found.spans[0]
+    assert logit(first.probability) == pytest.approx(first.energy / 20 * math.sqrt(16 / 24), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "{", "[]", '{"format": 1, "reader": "states"}', '{"format": 1}', '{"format": 9, "reader": "states"}'],
+)
 def test_a_folder_that_is_no_detector(content, tmp_path):
     if content is not None:
         (tmp_path / "detector.json").write_text(content)

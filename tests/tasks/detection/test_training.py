@@ -1,5 +1,6 @@
 """Training a detector: what is printed is what the saved detector says, and shortcuts are found and closed."""
 
+import math
 from dataclasses import asdict, replace
 
 import pytest
@@ -73,22 +74,25 @@ def test_it_learns_and_its_report_is_what_the_saved_detector_says(trained, examp
     splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
     detector = Detector.from_pretrained(folder)
     found = list(detector.detect(example.text for example in splits.test))
-    energies = torch.tensor([each.energy for each in found]) / detector.settings.temperature
+    energies = torch.tensor([math.log(each.probability / (1 - each.probability)) for each in found])
     is_machine = torch.tensor([example.is_machine for example in splits.test])
     expected = classification_metrics(energies, is_machine, [example.group for example in splits.test])
     assert report.metrics[DETECTOR].auc == pytest.approx(expected.auc)
     assert report.metrics[DETECTOR].balanced_accuracy == pytest.approx(expected.balanced_accuracy)
     assert report.metrics[DETECTOR].auc.value > 0.9
     assert report.metrics[TF_IDF].auc.value > 0.9
-    assert report.temperature == detector.settings.temperature
+    assert report.calibration == detector.settings.text
+    assert report.span_calibration == detector.settings.span
+    assert report.trained_on == detector.settings.trained_on
 
 
 def test_log_z_is_of_the_calibrated_energies(trained, examples):
     report, training, folder = trained
     splits = split_examples(examples, validation=training.validation, test=training.test, seed=training.seed)
     machine = [example.text for example in splits.test if example.is_machine]
-    energies = torch.tensor([found.energy for found in Detector.from_pretrained(folder).detect(machine)])
-    expected = (-energies.double() / report.temperature).exp().mean().log()
+    found = list(Detector.from_pretrained(folder).detect(machine))
+    energies, tokens = (torch.tensor([getattr(each, name) for each in found]) for name in ("energy", "tokens"))
+    expected = (-report.calibration.log_odds(energies, tokens)).exp().mean().log()
     assert set(report.log_z) == {f"{examples[0].source} ({who})" for who in ("people", "machines")}
     assert report.log_z[f"{examples[0].source} (machines)"].value == pytest.approx(float(expected), abs=1e-3)
 
@@ -120,7 +124,7 @@ def test_a_finished_training_is_only_read(trained, examples, monkeypatch):
 
 def test_a_change_redoes_what_depends_on_it(examples, word_lm_folder, tmp_path):
     pairs = GeneratedPairs(
-        (str(corpus_of_people(tmp_path / "corpus")),), str(word_lm_folder), 30, prompt_tokens=4, new_tokens=12
+        (str(corpus_of_people(tmp_path / "corpus")),), (str(word_lm_folder),), 30, prompt_tokens=4, new_tokens=12
     )
     recipe = DetectorRecipe(lm=str(word_lm_folder), block_tokens=64, validation=0.2, test=0.3)
     folder = tmp_path / "out"
@@ -151,7 +155,8 @@ def test_a_killed_reading_goes_on_to_the_same_detector(examples, word_lm_folder,
     again = []
     monkeypatch.setattr(states, "block_features", lambda *given: again.append(given) or read(*given))
     assert train_detector(examples, recipe, tmp_path / "killed", progress=False) == whole_in(whole, tmp_path / "killed")
-    assert len(again) == 60 - states.TEXTS_PER_SHARD
+    texts = whole.texts["train"], whole.texts["test"]
+    assert len(again) == sum(count for part in texts for count in part.values()) - states.TEXTS_PER_SHARD
     weights = [next((tmp_path / name / "detector" / "energy").glob("*.safetensors")) for name in ("whole", "killed")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 

@@ -3,23 +3,26 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
+from lexergy.core.calibration import EVEN, Calibration
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
+from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
 
 SETTINGS_FILE = "detector.json"
 STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
-FORMAT = 1
+FORMAT = 2
 SPAN_TOKENS = 16
 FEWEST_TOKENS = 2  # nothing predicts the first
 _TEXTS_AT_ONCE = 256
@@ -27,37 +30,53 @@ _TEXTS_AT_ONCE = 256
 _LONG, _EXCERPT = 2.5, 8
 
 
+UNKNOWN = (
+    "what this detector was trained on is not known (it was saved by an older version of Lexergy, or not by `lexergy "
+    "detect train`): its probabilities do not depend on how long a text is, those of spans are not calibrated; train "
+    "it again"
+)
+
+
 @dataclass(frozen=True)
 class DetectorSettings:
-    """How texts are read and what an energy is worth: P(machine | x) = sigmoid(E(x) / temperature)."""
+    """How texts are read, what an energy is worth, and for which texts that was found out."""
 
     block_tokens: int
-    temperature: float = 1.0
     most_blocks: int = 32  # of a very long text, so many are read, evenly spread
+    text: Calibration = field(default_factory=Calibration)
+    span: Calibration = field(default_factory=Calibration)  # of some words, read within their text
+    trained_on: TrainingConditions | None = None
 
-    def probability(self, energy: float) -> float:
-        return 1 / (1 + math.exp(-max(-500.0, min(500.0, energy / self.temperature))))
+
+_SETTINGS = TypeAdapter(DetectorSettings)
 
 
 @dataclass(frozen=True)
 class Span:
-    """Some neighbouring words of a text, characters start .. end - 1, and the mean energy of their tokens."""
+    """Some neighbouring words of a text, characters start .. end - 1, and the mean energy of their tokens.
+
+    The probability is that a machine wrote the text, judged by the energy of these tokens alone. It is calibrated on
+    spans of texts that were not trained on, and so nearer to the prior than that of the text.
+    """
 
     start: int
     end: int
+    tokens: int
     energy: float
     probability: float
 
 
 @dataclass(frozen=True)
 class Detection:
-    """What a detector says of one text. A positive energy means a machine."""
+    """What a detector says of one text. The higher the energy, the more it is a machine's."""
 
-    probability: float  # that a machine wrote it
+    probability: float  # that a machine wrote it, where the share `prior` of all texts is a machine's
+    prior: float
     energy: float  # mean over the blocks read
     tokens: int  # that were read
     blocks: int
     share_read: float  # below 1 for a very long text
+    warnings: tuple[str, ...]  # in what it is unlike the texts that the detector was trained on
     text: str  # as it was read: whitespace, quotes and the end made plain
     spans: tuple[Span, ...]  # of what was read
 
@@ -95,9 +114,8 @@ class Detector:
         folder = Path(folder)
         if (folder / STAGE / SETTINGS_FILE).is_file():
             folder = folder / STAGE
-        values = _read_settings(folder)
-        reader = READERS[values.pop("reader")].from_pretrained(folder)
-        return cls(reader, DetectorSettings(**values))
+        kind, settings = read_settings(folder)
+        return cls(READERS[kind].from_pretrained(folder), settings)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the detector to a folder; its settings last, without which the folder is no detector."""
@@ -107,24 +125,25 @@ class Detector:
         record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
         atomic_write_json(folder / SETTINGS_FILE, record)
 
-    def calibrated(self, temperature: float) -> "Detector":
-        """This detector at another temperature."""
-        return Detector(self.reader, replace(self.settings, temperature=temperature))
+    def detect(self, texts: Iterable[str], *, prior: float = EVEN) -> Iterator[Detection | LexergyError]:
+        """What is found of each text, in order; an error in the place of a text too short to be judged.
 
-    def detect(self, texts: Iterable[str]) -> Iterator[Detection | LexergyError]:
-        """What is found of each text, in order; an error in the place of a text too short to be judged."""
+        `prior` is the share of machine text among all that could have been asked about.
+        """
+        if not 0 < prior < 1:
+            raise LexergyError(f"`prior` is {prior:g}; expected more than 0 and less than 1; 0.5 favours nobody.")
         remaining = iter(texts)
         while batch := [self.read(text) for text in islice(remaining, _TEXTS_AT_ONCE)]:
-            detections = self.judge([text for text in batch if self.blocks_of(text)])
+            detections = self.judge([text for text in batch if self.blocks_of(text)], prior)
             yield from (next(detections) if self.blocks_of(text) else _too_short(text) for text in batch)
 
-    def judge(self, texts: Sequence[TokenisedText]) -> Iterator[Detection]:
+    def judge(self, texts: Sequence[TokenisedText], prior: float = EVEN) -> Iterator[Detection]:
         """What is found of texts that have been read, each long enough; their blocks go through together."""
         blocks = [self.blocks_of(text) for text in texts]
         pieces = [text.piece(block) for text, own in zip(texts, blocks, strict=True) for block in own]
         energies = iter(self.reader.token_energies(pieces))
         for text, own in zip(texts, blocks, strict=True):
-            yield self._detection(text, own, [next(energies) for _ in own])
+            yield self._detection(text, own, [next(energies) for _ in own], prior)
 
     def read(self, text: str) -> TokenisedText:
         """A text as the detector sees it; of a very long one, excerpts of a block each."""
@@ -147,27 +166,30 @@ class Detector:
         blocks = text.excerpts or intersecting_blocks(len(text.ids), self.settings.block_tokens)
         return [block for block in blocks if _is_long_enough(block)]
 
-    def _detection(self, text: TokenisedText, blocks: Sequence[Block], energies: Sequence[Tensor]) -> Detection:
-        energy = float(torch.stack([own.double().mean() for own in energies]).mean())
+    def _detection(
+        self, text: TokenisedText, blocks: Sequence[Block], energies: Sequence[Tensor], prior: float
+    ) -> Detection:
+        energy, tokens = float(torch.stack([own.double().mean() for own in energies]).mean()), len(text.ids)
+        conditions = self.settings.trained_on
         return Detection(
-            probability=self.settings.probability(energy),
+            probability=self.settings.text.probability(energy, tokens, prior),
+            prior=prior,
             energy=energy,
-            tokens=len(text.ids),
+            tokens=tokens,
             blocks=len(blocks),
             share_read=_covered(text) / max(1, len(text.text)) if text.excerpts else 1.0,
+            warnings=tuple(conditions.warnings(energy, tokens)) if conditions else (UNKNOWN,),
             text=text.text,
-            spans=tuple(self._spans(text, mean_by_token(len(text.ids), blocks, energies))),
+            spans=tuple(self._spans(text, mean_by_token(tokens, blocks, energies), prior)),
         )
 
-    def _spans(self, text: TokenisedText, energies: Tensor) -> Iterator[Span]:  # (tokens,)
-        """Some words each. A mean of fewer tokens strays further: by the root of how many fewer it is discounted."""
-        at_once = min(len(energies), self.settings.block_tokens)
+    def _spans(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Span]:  # (tokens,)
         for block in text.excerpts or [Block(0, len(energies))]:
             for start, end in text.words(block, SPAN_TOKENS):
                 energy = float(energies[start:end].mean())
-                discounted = energy * math.sqrt(min(1.0, (end - start) / at_once))
                 first, last = text.characters[start][0], text.characters[end - 1][1]
-                yield Span(first, last, energy, self.settings.probability(discounted))
+                probability = self.settings.span.probability(energy, end - start, prior)
+                yield Span(first, last, end - start, energy, probability)
 
 
 def _is_long_enough(block: Block) -> bool:
@@ -191,7 +213,8 @@ def _too_short(text: TokenisedText) -> LexergyError:
     )
 
 
-def _read_settings(folder: Path) -> dict[str, Any]:
+def read_settings(folder: Path) -> tuple[str, DetectorSettings]:
+    """The kind of reader and the settings of the detector in a folder."""
     path = folder / SETTINGS_FILE
     if not path.is_file():
         raise LexergyError(
@@ -200,10 +223,18 @@ def _read_settings(folder: Path) -> dict[str, Any]:
         )
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        version = values.pop("format")
-        known = values["reader"] in READERS
+        version, kind = values.pop("format"), values.pop("reader")
+        known = version in (1, FORMAT) and kind in READERS
+        settings = _SETTINGS.validate_python(_of_format_1(values) if version == 1 else values) if known else None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise LexergyError(f"`{path}` is damaged; copy the folder again or train again.") from error
-    if version != FORMAT or not known:
+    if settings is None:
         raise LexergyError(f"`{path}` is of another version of Lexergy (format {version}); train again.")
-    return values
+    return kind, settings
+
+
+def _of_format_1(values: dict[str, Any]) -> dict[str, Any]:
+    """P(machine) = sigmoid(E / temperature), of spans discounted by the root of how much shorter than a block."""
+    slope = 1 / values.pop("temperature")
+    discount = math.sqrt(min(1.0, SPAN_TOKENS / values["block_tokens"]))
+    return {**values, "text": {"slope": slope}, "span": {"slope": slope * discount}}

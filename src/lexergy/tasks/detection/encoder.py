@@ -59,8 +59,7 @@ def fit_encoder(
     )
 
     def judge_and_save(folder: Path) -> None:
-        validation, test = (_text_energies(detector, part.texts) for part in (texts.validation, texts.test))
-        save(folder, TextEnergies(validation, test, baselines={}))
+        save(folder, TextEnergies(_text_energies(detector, texts.test.texts), baselines={}))
 
     return train_into(stage, reader.energy, objective, config, save=judge_and_save, label="detector")
 

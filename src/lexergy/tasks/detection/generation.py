@@ -1,10 +1,12 @@
-"""Machine texts where there are none: an LM goes on from the first words of people's texts."""
+"""Machine texts where there are none: LMs go on from the first words of people's texts."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import torch
 
+from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.data.plain_text import plain_text
 from lexergy.data.windows import Windows, make_windows
@@ -18,42 +20,58 @@ from lexergy.tasks.residual.base_models import without_special_tokens
 
 PAIRS_PER_SHARD = 32  # prompts at once
 ROWS = "rows"
+MIXTURE = (Decoding(), Decoding(temperature=0.7), Decoding(top_p=0.9), Decoding(top_k=40))
+"""How LMs are decoded where they are in use, in equal shares: a detector of untruncated samples alone would not know
+the others."""
 
 
 @dataclass(frozen=True)
 class GeneratedPairs:
-    """Excerpts of people's documents, and for each what the LM writes from the same first tokens, untruncated.
+    """Excerpts of people's documents, and for each what an LM writes from the same first tokens.
 
-    Excerpts of one document are one group. Both texts of a pair come out of the LM's tokenizer and have as many
-    tokens, so that neither encoding nor length tells them apart.
+    Generators and decodings have equal shares of the pairs. Excerpts of one document are one group. Both texts of a
+    pair come out of the LM's tokenizer and have as many tokens, so that neither encoding nor length tells them apart.
     """
 
     sources: tuple[str, ...]  # corpora by people
-    generator: str  # the LM
+    generators: tuple[str, ...]  # the LMs
     pairs: int  # at most
     text_field: str = "text"
     prompt_tokens: int = 32
     new_tokens: int = 96
+    decodings: tuple[Decoding, ...] = MIXTURE
 
     def stage(self, workspace: Workspace) -> Stage:
         """The stage `texts`, in shards that survive a kill; `read_pairs` reads them."""
-        content = [fingerprint(source) for source in (*self.sources, self.generator)]
-        config = {**asdict(self), "sources": list(self.sources), "content": content}
+        content = [fingerprint(source) for source in (*self.sources, *self.generators)]
+        config = {**asdict(self), "content": content}
 
         def build(stage: OpenStage) -> Facts:
-            lm = without_special_tokens(CausalLM.from_pretrained(self.generator))
-            windows = self._windows(lm, workspace.seed)
-
-            def write(shard: int) -> pa.Table:
-                return self._written(lm, windows, shard_rows(shard, len(windows), PAIRS_PER_SHARD), workspace.seed)
-
-            shards = num_shards(len(windows), PAIRS_PER_SHARD)
-            stage.store(ROWS).fill(shards, write, "machine texts", progress=stage.progress)
-            return {"shards": shards, "pairs": len(windows)}
+            shards = [self._write(stage, number, workspace.seed) for number in range(len(self.generators))]
+            return {"shards": shards, "pairs": self.pairs}
 
         return workspace.stage("texts", config, [], build)
 
-    def _windows(self, lm: CausalLM, seed: int) -> Windows:
+    def _write(self, stage: OpenStage, number: int, seed: int) -> int:
+        """The shards of one generator: how many there are."""
+        generator = self.generators[number]
+        lm = without_special_tokens(CausalLM.from_pretrained(generator))
+        first, end = (self.pairs * count // len(self.generators) for count in (number, number + 1))
+        windows = self._windows(lm, end - first, seed + number)
+        decodings = in_equal_shares(self.decodings, len(windows), seed)
+
+        def write(shard: int) -> pa.Table:
+            rows = shard_rows(shard, len(windows), PAIRS_PER_SHARD)
+            return self._written(lm, windows, decodings, rows, seed).append_column(
+                "generator", pa.array([generator] * len(rows))
+            )
+
+        shards = num_shards(len(windows), PAIRS_PER_SHARD)
+        label = f"machine texts of {generator}"
+        stage.store(f"{ROWS}-{number}").fill(shards, write, label, progress=stage.progress)
+        return shards
+
+    def _windows(self, lm: CausalLM, pairs: int, seed: int) -> Windows:
         documents = [
             (source, document)
             for source in self.sources
@@ -66,30 +84,63 @@ class GeneratedPairs:
             continuation_length=self.new_tokens,
             stride=self.prompt_tokens + self.new_tokens,
         )
-        return windows.sample(min(self.pairs, len(windows)), seed)
+        return windows.sample(min(pairs, len(windows)), seed)
 
-    def _written(self, lm: CausalLM, windows: Windows, ids: range, seed: int) -> pa.Table:
-        rows = windows.select(list(ids))
-        written = lm.sample(
-            rows.prefixes, num_samples=1, max_new_tokens=self.new_tokens, seed=seed, prefix_ids=ids
-        ).tokens[:, 0]
+    def _written(
+        self, lm: CausalLM, windows: Windows, decodings: Sequence[Decoding], rows: range, seed: int
+    ) -> pa.Table:
+        """What the LM writes in some rows, each with its own decoding."""
+        continuations = torch.empty(len(rows), self.new_tokens, dtype=torch.long)
+        for decoding in dict.fromkeys(decodings[row] for row in rows):
+            own = [place for place, row in enumerate(rows) if decodings[row] == decoding]
+            ids = [rows[place] for place in own]
+            continuations[own] = lm.sample(
+                windows.select(ids).prefixes,
+                num_samples=1,
+                max_new_tokens=self.new_tokens,
+                seed=seed,
+                prefix_ids=ids,
+                **asdict(decoding),
+            ).tokens[:, 0]
+        chosen = windows.select(rows)
         return pa.table(
             {
-                "people": lm.decode(rows.tokens),
-                "machine": lm.decode(torch.cat((rows.prefixes, written), 1)),
-                "group": rows.document_ids,
-                "generator": [self.generator] * len(ids),
+                "people": lm.decode(chosen.tokens),
+                "machine": lm.decode(torch.cat((chosen.prefixes, continuations), 1)),
+                "group": chosen.document_ids,
+                "decoding": [decoding_name(decodings[row]) for row in rows],
             }
         )
+
+
+def in_equal_shares(decodings: Sequence[Decoding], count: int, seed: int) -> list[Decoding]:
+    """A decoding for each of `count` pairs, in an order by chance; no two differ by more than one pair."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+    return [decodings[place % len(decodings)] for place in order]
+
+
+def decoding_name(decoding: Decoding) -> str:
+    """Its settings, as in "temperature 0.7"; "untruncated" where the LM is sampled as it is."""
+    settings = [
+        f"{name} {value:g}"
+        for name, value, neutral in (
+            ("temperature", decoding.temperature, 1),
+            ("top-k", decoding.top_k, None),
+            ("top-p", decoding.top_p, None),
+        )
+        if value is not None and value != neutral
+    ]
+    return ", ".join(settings) or "untruncated"
 
 
 def read_pairs(stage: Stage) -> list[Example]:
     """What the stage `texts` wrote, people's text before its pair."""
     return [
         example
-        for row in stage_store(stage, ROWS).table(stage.facts["shards"]).to_pylist()
+        for number, shards in enumerate(stage.facts["shards"])
+        for row in stage_store(stage, f"{ROWS}-{number}").table(shards).to_pylist()
         for example in (
             Example(row["people"], False, "people", row["group"]),
-            Example(row["machine"], True, row["generator"], row["group"]),
+            Example(row["machine"], True, f"{row['generator']}, {row['decoding']}", row["group"]),
         )
     ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lexergy.core.calibration import EVEN
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector
@@ -22,7 +23,9 @@ class Judgement(NamedTuple):
     unreadable: list[Unreadable]
 
 
-def judge_sources(model: str | Path, sources: Sequence[str], text_field: str = "text") -> Judgement:
+def judge_sources(
+    model: str | Path, sources: Sequence[str], text_field: str = "text", prior: float = EVEN
+) -> Judgement:
     """Every text of some files and folders (see `read_texts`), judged by the detector in a folder."""
     detector = Detector.from_pretrained(model)
     read = list(read_texts(sources, text_field=text_field))
@@ -30,7 +33,7 @@ def judge_sources(model: str | Path, sources: Sequence[str], text_field: str = "
     unreadable = [entry for entry in read if isinstance(entry, Unreadable)]
     judged = []
     with progress_bar("texts", len(texts), enabled=len(texts) > 1) as bar:
-        for text, detection in zip(texts, detector.detect(text.text for text in texts), strict=True):
+        for text, detection in zip(texts, detector.detect((text.text for text in texts), prior=prior), strict=True):
             if isinstance(detection, LexergyError):
                 unreadable.append(Unreadable(text.place, str(detection)))
             else:

@@ -27,6 +27,24 @@ class PreparedTexts:
     groups: list[str]
     sources: list[str]
 
+    @property
+    def tokens(self) -> Tensor:
+        """How many each has: (N,)."""
+        return torch.tensor([len(text.ids) for text in self.texts])
+
+    @property
+    def machine_sources(self) -> tuple[str, ...]:
+        """The corpora by machines."""
+        return self._sources(True)
+
+    @property
+    def people_sources(self) -> tuple[str, ...]:
+        return self._sources(False)
+
+    def _sources(self, machines: bool) -> tuple[str, ...]:
+        pairs = zip(self.sources, self.is_machine.tolist(), strict=True)
+        return tuple(dict.fromkeys(source for source, is_machine in pairs if is_machine == machines))
+
     def __len__(self) -> int:
         return len(self.texts)
 
@@ -42,22 +60,20 @@ class PreparedSplits:
 
 @dataclass(frozen=True)
 class TextEnergies:
-    """The energies that a detector gives before it is calibrated, and those of what it is compared with."""
+    """The energies of test texts by a detector, not calibrated, and by what it is compared with: (N,) each."""
 
-    validation: Tensor  # (N,)
-    test: Tensor  # (N,)
-    baselines: dict[str, Tensor]  # of the test texts, (N,) each
+    detector: Tensor
+    baselines: dict[str, Tensor]
 
     def save(self, folder: Path) -> None:
         baselines = {f"{BASELINE}{name}": values for name, values in self.baselines.items()}
         with atomic_path(folder / ENERGIES_FILE) as partial:
-            save_file({"validation": self.validation, "test": self.test, **baselines}, partial)
+            save_file({"test": self.detector, **baselines}, partial)
 
     @classmethod
     def load(cls, folder: Path) -> "TextEnergies":
         values = load_file(folder / ENERGIES_FILE)
-        validation, test = values.pop("validation"), values.pop("test")
-        return cls(validation, test, {name.removeprefix(BASELINE): own for name, own in values.items()})
+        return cls(values.pop("test"), {name.removeprefix(BASELINE): own for name, own in values.items()})
 
 
 def prepare_splits(detector: Detector, splits: ExampleSplits) -> PreparedSplits:

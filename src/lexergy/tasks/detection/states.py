@@ -30,22 +30,18 @@ def states_detector(lm: CausalLM, layers: Sequence[int], settings: DetectorSetti
 
 
 def fit_states(detector: Detector, texts: PreparedSplits, stage: OpenStage) -> TextEnergies:
-    """Compute the features of all texts once, fit the head on the training texts, give everybody's energies."""
+    """Compute the features of training and test texts once, fit the head on the former, give the latter's energies."""
     reader = detector.reader
     assert isinstance(reader, StatesReader)
-    train, validation, test = _stored_features(detector, texts, stage)
+    train, test = _stored_features(detector, texts, stage)
     fit_texts(reader.energy, train, texts.train)
     baseline = likelihood_energies(mean_log_probs(train), texts.train.is_machine, mean_log_probs(test))
-    return TextEnergies(
-        validation=text_energies(reader.energy, validation),
-        test=text_energies(reader.energy, test),
-        baselines={LIKELIHOOD: baseline},
-    )
+    return TextEnergies(text_energies(reader.energy, test), {LIKELIHOOD: baseline})
 
 
 def _stored_features(detector: Detector, splits: PreparedSplits, stage: OpenStage) -> list[list[Tensor]]:
-    """Of the training, validation and test texts, (blocks, F) each; no training changes them, and a kill loses few."""
-    parts = [splits.train.texts, splits.validation.texts, splits.test.texts]
+    """Of the training and test texts, (blocks, F) each; no training changes them, and a kill loses few."""
+    parts = [splits.train.texts, splits.test.texts]
     texts = [text for part in parts for text in part]
 
     def read(shard: int) -> pa.Table:

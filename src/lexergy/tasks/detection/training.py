@@ -10,18 +10,20 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from lexergy.core.calibration import fit_temperature
+from lexergy.core.calibration import Calibration
 from lexergy.core.classification import ClassificationMetrics, classification_metrics
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.core.estimation.partition import lower_bound
 from lexergy.files import hash_of
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.detection.detector import STAGE, Detector, DetectorSettings
+from lexergy.models.detection.conditions import TrainingConditions
+from lexergy.models.detection.detector import STAGE, Detector, DetectorSettings, read_settings
 from lexergy.recipes.detection import DetectorRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, open_workspace
 from lexergy.tasks.detection.baselines import tf_idf_energies
+from lexergy.tasks.detection.calibrating import calibrated
 from lexergy.tasks.detection.encoder import encoder_detector, fit_encoder
 from lexergy.tasks.detection.examples import Example, ExampleSplits, split_examples
 from lexergy.tasks.detection.generation import GeneratedPairs, read_pairs
@@ -30,6 +32,7 @@ from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
 from lexergy.tasks.detection.states import fit_states, states_detector
 
 DETECTOR, TF_IDF = "detector", "TF-IDF"
+CALIBRATION = "by length"  # in the key of the stage: detectors that were calibrated otherwise are trained again
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,11 @@ class DetectorReport:
 
     folder: str
     texts: dict[str, dict[str, int]]  # by share and by writer
-    temperature: float
+    calibration: Calibration  # of texts
+    span_calibration: Calibration
+    trained_on: TrainingConditions
     metrics: dict[str, ClassificationMetrics]  # the detector first
+    by_machine: dict[str, ClassificationMetrics]  # people's texts against those of each corpus by machines
     log_z: dict[str, LogZ]  # by corpus
     shortcuts_stored: ShortcutAudit  # of the texts as they were given
     shortcuts_seen: ShortcutAudit  # of the training texts as the detector saw them
@@ -83,7 +89,8 @@ def _config(recipe: DetectorRecipe) -> dict[str, Any]:
     """What decides the detector besides its texts; the seed is that of the workspace."""
     unused = {"lm", "layers"} if recipe.encoder is not None else {"encoder", "epochs"}
     content = fingerprint(recipe.lm if recipe.encoder is None else recipe.encoder)
-    return {**recipe.model_dump(mode="json", exclude={*unused, "seed"}), "content": content}
+    values = recipe.model_dump(mode="json", exclude={*unused, "seed"})
+    return {**values, "content": content, "calibration": CALIBRATION}
 
 
 @dataclass(frozen=True)
@@ -118,25 +125,25 @@ class _Training:
 
     def _save(self, folder: Path, energies: TextEnergies) -> None:
         energies.save(folder)
-        self.detector.calibrated(self._temperature(energies)).save_pretrained(folder)
-
-    def _temperature(self, energies: TextEnergies) -> float:
-        return fit_temperature(energies.validation, self.texts.validation.is_machine)
+        calibrated(self.detector, self.texts.validation, self.texts.train).save_pretrained(folder)
 
     def report_into(self, detector: Stage, stage: OpenStage) -> Facts:
         """All of a `DetectorReport` but its folder, which may be moved."""
-        judged = TextEnergies.load(detector.folder)
-        temperature = self._temperature(judged)
-        energies, test, seed = judged.test / temperature, self.texts.test, self.recipe.seed
-        methods = {DETECTOR: energies, **judged.baselines, TF_IDF: _tf_idf(self.texts)}
+        _, settings = read_settings(detector.folder)
+        judged, test, seed = TextEnergies.load(detector.folder), self.texts.test, self.recipe.seed
+        log_odds = settings.text.log_odds(judged.detector, test.tokens)
+        methods = {DETECTOR: log_odds, **judged.baselines, TF_IDF: _tf_idf(self.texts)}
         return {
             "texts": {name: _counts(getattr(self.splits, name)) for name in ("train", "validation", "test")},
-            "temperature": temperature,
+            "calibration": asdict(settings.text),
+            "span_calibration": asdict(settings.span),
+            "trained_on": asdict(settings.trained_on) if settings.trained_on else None,
             "metrics": {
                 name: asdict(classification_metrics(values, test.is_machine, test.groups, seed=seed))
                 for name, values in methods.items()
             },
-            "log_z": {name: asdict(log_z) for name, log_z in _log_z(energies, test, seed).items()},
+            "by_machine": _by_machine(log_odds, test, seed),
+            "log_z": {name: asdict(log_z) for name, log_z in _log_z(log_odds, test, seed).items()},
             "shortcuts_stored": asdict(
                 audit_shortcuts(
                     [example.text for example in self.examples],
@@ -164,14 +171,25 @@ def _counts(examples: Sequence[Example]) -> dict[str, int]:
     return {"people": len(examples) - machines, "machines": machines}
 
 
-def _log_z(energies: Tensor, texts: PreparedTexts, seed: int) -> dict[str, LogZ]:
+def _by_machine(log_odds: Tensor, texts: PreparedTexts, seed: int) -> dict[str, dict[str, Any]]:
+    metrics = {}
+    for name in texts.machine_sources:
+        own = ~texts.is_machine | torch.tensor([source == name for source in texts.sources])
+        groups = [group for group, wanted in zip(texts.groups, own.tolist(), strict=True) if wanted]
+        metrics[name] = asdict(classification_metrics(log_odds[own], texts.is_machine[own], groups, seed=seed))
+    return metrics
+
+
+def _log_z(log_odds: Tensor, texts: PreparedTexts, seed: int) -> dict[str, LogZ]:
     """log E_machine[exp(-E)] and log E_people[exp(E)] of each corpus (Theorem 1, Deng et al. 2020)."""
-    signed = torch.where(texts.is_machine, -energies, energies)
+    signed = torch.where(texts.is_machine, -log_odds, log_odds)
     by_corpus = {}
-    for source in dict.fromkeys(zip(texts.sources, texts.is_machine.tolist(), strict=True)):
-        own = torch.tensor([key == source for key in zip(texts.sources, texts.is_machine.tolist(), strict=True)])
-        name = f"{source[0]} ({'machines' if source[1] else 'people'})"
-        by_corpus[name] = LogZ(
-            float(lower_bound(signed[own])), bootstrap_std_error(signed[own], seed, statistic=lower_bound)
+    corpora = list(zip(texts.sources, texts.is_machine.tolist(), strict=True))
+    for source, is_machine in dict.fromkeys(corpora):
+        own = [place for place, corpus in enumerate(corpora) if corpus == (source, is_machine)]
+        groups = [texts.groups[place] for place in own]
+        by_corpus[f"{source} ({'machines' if is_machine else 'people'})"] = LogZ(
+            float(lower_bound(signed[own])),
+            bootstrap_std_error(signed[own], seed, groups=groups, statistic=lower_bound),
         )
     return by_corpus

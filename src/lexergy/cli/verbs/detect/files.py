@@ -9,11 +9,10 @@ import typer
 
 from lexergy.cli.options import Html, Json, TextField
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
+from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.tasks.detection.judging import Judged
-
-SHORT_TOKENS = 64  # below which a verdict is little more than a guess
 
 
 DetectorFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy detect train`.")]
@@ -24,15 +23,38 @@ Sources = Annotated[
 Explain = Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")]
 
 
+def _check_prior(value: float) -> float:
+    if not 0 < value < 1:
+        raise LexergyError(f"`--prior` is {value:g}; expected more than 0 and less than 1; 0.5 favours nobody.")
+    return value
+
+
+Prior = Annotated[
+    float,
+    typer.Option(
+        "--prior",
+        metavar="SHARE",
+        help="Share of machine text that you expect among such texts.",
+        callback=_check_prior,
+    ),
+]
+
+
 def files(
     model: DetectorFolder,
     sources: Sources,
     text_field: TextField = "text",
+    prior: Prior = 0.5,
     explain: Explain = False,
     html: Html = None,
     as_json: Json = False,
 ) -> None:
-    """The probability that a machine wrote each text, and its energy (positive: a machine).
+    """The probability that a machine wrote each text, and its energy (the higher, the more a machine's).
+
+    The probability is calibrated for the length of the text: a few words stay near the prior. The number of a span
+    (--explain, --html) is a probability too: that a machine wrote the text, judged by those words alone, calibrated on
+    spans. A warning says where a text is unlike those the detector was trained on: less than half or more than twice
+    their tokens, an energy far outside of theirs; its probability is then not to be trusted.
 
     Long texts are read in overlapping blocks, whose energies are averaged; of very long ones, 32 blocks spread
     evenly. What cannot be read is named on stderr, the rest is judged, and the exit status is 1.
@@ -42,12 +64,13 @@ def files(
     \b
       lexergy detect runs/detector essay.txt letters/
       lexergy detect runs/detector answers.jsonl --text-field answer --json
+      lexergy detect runs/detector letters/ --prior 0.02
       cat essay.txt | lexergy detect runs/detector - --explain
       lexergy detect runs/detector essay.txt --html essay.html
     """
     from lexergy.tasks.detection.judging import judge_sources
 
-    judged, unreadable = judge_sources(model, sources, text_field)
+    judged, unreadable = judge_sources(model, sources, text_field, prior)
     if as_json:
         print_json({"texts": [_record(text, explain) for text in judged], "unreadable": unreadable})
     elif judged:
@@ -86,20 +109,23 @@ def _notes(judged: "Sequence[Judged]") -> Iterator[str]:
         if detection.share_read < 1:
             read = f"{detection.share_read:.1%} of the text read, in {detection.blocks} blocks spread evenly"
             yield f"{visible(place)}: {read}"
-    short = [place for place, detection in judged if detection.tokens < SHORT_TOKENS]
-    if short:
-        yield (
-            f"{len(short)} of {len(judged)} texts have fewer than {SHORT_TOKENS} tokens: be cautious with their numbers"
-        )
+    warned: dict[str, list[str]] = {}
+    for place, detection in judged:
+        for warning in detection.warnings:
+            warned.setdefault(warning, []).append(visible(place))
+    for warning, places in warned.items():
+        named = f"{len(places)} texts" if len(places) > 1 else places[0]
+        yield f"warning: {named}: {warning}"
 
 
 def _print_in_colours(judged: "Sequence[Judged]") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from lexergy.report.heat_map import colour, pieces
+    from lexergy.report.heat_map import SPAN_NUMBER, colour, pieces
 
     console = Console(highlight=False)
+    console.print(Text(f"\nOf each span: {SPAN_NUMBER}."))
     for place, detection in judged:
         console.print(Text(f"\n{visible(place)}", style="bold"))
         shown = Text()

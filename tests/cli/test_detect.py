@@ -2,11 +2,15 @@
 
 import io
 import json
+import math
 import sys
+from functools import partial
 
 import pytest
 
 from lexergy.cli.main import run_command
+from lexergy.core.decoding import Decoding
+from lexergy.tasks.detection import generation, training
 from toys.texts import PEOPLE, written
 
 TEXT = written(PEOPLE, 7)
@@ -85,6 +89,75 @@ def test_explanations(model, tmp_path, capsys):
     assert found["text"][found["spans"][1]["start"] :].startswith(found["text"][found["spans"][0]["end"] :].strip())
 
 
+def test_a_prior_moves_the_probability(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    log_odds = []
+    for prior in (0.5, 0.02):
+        assert detect(model, tmp_path / "essay.txt", "--prior", prior, "--json") == 0
+        (found,) = json.loads(capsys.readouterr().out)["texts"]
+        assert found["prior"] == prior
+        log_odds.append(math.log(found["probability"] / (1 - found["probability"])))
+    assert log_odds[1] - log_odds[0] == pytest.approx(math.log(0.02 / 0.98))
+
+
+def test_texts_unlike_those_trained_on_are_told(model, tmp_path, capsys):
+    (tmp_path / "usual.txt").write_text(TEXT)
+    (tmp_path / "short.txt").write_text("the rain sang.")
+    paths = [tmp_path / "usual.txt", tmp_path / "short.txt"]
+    assert detect(model, *paths, "--json") == 0
+    usual, short = json.loads(capsys.readouterr().out)["texts"]
+    assert usual["warnings"] == []
+    assert f"{short['tokens']} tokens, where training texts had" in short["warnings"][0]
+    assert abs(short["probability"] - 0.5) < abs(usual["probability"] - 0.5)
+    assert detect(model, *paths, "--html", tmp_path / "page.html") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"short.txt: {short['tokens']} tokens, where training texts had" in shown
+    assert "usual.txt: " not in shown
+    assert f"Warning: {short['tokens']} tokens, where" in (tmp_path / "page.html").read_text()
+
+
+def test_what_a_spans_number_is_is_said(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    assert detect(model, tmp_path / "essay.txt", "--explain", "--html", tmp_path / "page.html") == 0
+    meaning = "judged by these words alone and calibrated for so few"
+    assert meaning in " ".join(capsys.readouterr().out.split())
+    assert meaning in (tmp_path / "page.html").read_text()
+    assert detect("files", "--help") == 0
+    assert "judged by those words alone, calibrated on spans" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_generator_is_decoded_in_the_ways_given(word_lm_folder, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(training, "train_detector", lambda texts, *_: given.append(texts))
+    command = ["train", "--human", tmp_path, "--out", tmp_path / "out", "--generator", word_lm_folder, "--json"]
+    assert detect(*command) == 0
+    assert detect(*command, "--temperature", "1,0.8", "--top-p", 0.95, "--top-p", 1, "--generator", "b") == 0
+    default, chosen = given
+    assert default.decodings == (Decoding(), Decoding(0.7), Decoding(top_p=0.9), Decoding(top_k=40))
+    assert chosen.decodings == (Decoding(), Decoding(0.8), Decoding(top_p=0.95))
+    assert chosen.generators == (str(word_lm_folder), "b")
+
+
+def test_the_training_shows_each_decoding(word_lm_folder, tmp_path, capsys, monkeypatch):
+    small = partial(generation.GeneratedPairs, prompt_tokens=4, new_tokens=24)
+    monkeypatch.setattr(generation, "GeneratedPairs", small)
+    (tmp_path / "texts").mkdir()
+    for number in range(12):
+        (tmp_path / "texts" / f"{number}.txt").write_text(" ".join(written(PEOPLE, 20 * number + n) for n in range(4)))
+    options = ["--generator", word_lm_folder, "--lm", word_lm_folder, "--pairs", 24, "--top-k", "1,20"]
+    shares = ["--test", 0.4, "--validation", 0.2, "--block-tokens", 64]
+    command = ["train", "--human", tmp_path / "texts", "--out", tmp_path / "out", *options, *shares]
+    assert detect(*command) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "By machine" in shown
+    assert "top-k 1 " in shown
+    assert "top-k 20 " in shown
+    assert detect(*command, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [name.rsplit(", ")[-1] for name in sorted(report["by_machine"])] == ["top-k 1", "top-k 20"]
+    assert sorted(report["trained_on"]["machines"]) == sorted(report["by_machine"])
+
+
 BAD_FILES = {
     "empty.txt": (b"  \n", "empty"),
     "one.txt": (b"a", "1 token"),
@@ -146,6 +219,10 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
         (["train", "--human", "h", "--machine", "m", "--generator", "lm", "--out", "x"], "give one of them"),
         (["train", "--human", "PAIRS", "--machine", "PAIRS", "--out", "x"], "has no field"),
         (["train", "--human", "h", "--machine", "m", "--out", "x", "--layers", "a"], "`--layers` is a"),
+        (["train", "--human", "h", "--machine", "m", "--out", "x", "--top-k", "4"], "how a `--generator` writes"),
+        (["train", "--human", "h", "--generator", "m", "--out", "x", "--top-k", "4.5"], "`--top-k` is 4.5"),
+        (["train", "--human", "h", "--generator", "m", "--out", "x", "--top-p", "2"], "`top_p` is 2"),
+        (["nowhere", "x.txt", "--prior", "1"], "`--prior` is 1"),
         (["nowhere"], "FILE..."),
     ],
 )

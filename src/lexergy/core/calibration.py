@@ -55,7 +55,7 @@ def fit_calibration(
 
     Each text weighs the same, however many pieces it was cut to, and so does each class: the prior is 1/2. Targets
     are (n + 1) / (n + 2) and 1 / (n + 2) for n texts of the class, not 1 and 0 (Platt 1999), and offset and drift have
-    a standard normal prior, in log-odds of the longest piece at the mean energy, so that a few texts do not make it certain of
+    a standard normal prior, in log-odds of the longest piece at the mean energy: a few texts do not make it certain of
     everything. The slope is positive: of two texts of one length the one of higher energy is more a machine's.
     """
     energies, tokens = energies.detach().double().cpu(), tokens.double().cpu()

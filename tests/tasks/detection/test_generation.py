@@ -10,7 +10,7 @@ from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.detection import generation
-from lexergy.tasks.detection.generation import MIXTURE, GeneratedPairs, decoding_name, in_equal_shares, read_pairs
+from lexergy.tasks.detection.generation import MIXTURE, GeneratedPairs, in_equal_shares, read_pairs
 from toys.kills import killed_once
 from toys.texts import PEOPLE, written
 
@@ -99,8 +99,3 @@ def test_shares_differ_by_one_at_most_and_follow_no_pattern():
     assert decodings == in_equal_shares(MIXTURE, 102, seed=0)
     assert decodings != in_equal_shares(MIXTURE, 102, seed=1)
     assert any(len(set(decodings[start : start + 4])) < 4 for start in range(0, 100, 4))
-
-
-def test_decodings_are_named_by_their_settings():
-    assert decoding_name(Decoding(0.7, 40, 0.9)) == "temperature 0.7, top-k 40, top-p 0.9"
-    assert decoding_name(Decoding()) == "untruncated"

@@ -15,10 +15,11 @@ from lexergy.recipes.detection import DetectorRecipe
 from lexergy.runs.stages import read_stage
 from lexergy.tasks.detection import states
 from lexergy.tasks.detection import training as training_module
+from lexergy.tasks.detection.calibrating import cut_lengths, read_pieces
 from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
 from lexergy.tasks.detection.generation import GeneratedPairs
 from lexergy.tasks.detection.heads import fit_head
-from lexergy.tasks.detection.prepared import prepare_splits
+from lexergy.tasks.detection.prepared import PreparedTexts, prepare_splits
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
 from lexergy.training import loop
@@ -95,6 +96,39 @@ def test_log_z_is_of_the_calibrated_energies(trained, examples):
     expected = (-report.calibration.log_odds(energies, tokens)).exp().mean().log()
     assert set(report.log_z) == {f"{examples[0].source} ({who})" for who in ("people", "machines")}
     assert report.log_z[f"{examples[0].source} (machines)"].value == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_the_error_of_log_z_is_over_documents():
+    """Ten texts of a document that are all alike are one text."""
+    energies = torch.linspace(-2, 2, 8, dtype=torch.double)
+
+    def errors(times):
+        texts = PreparedTexts(
+            texts=[],
+            is_machine=torch.tensor([False, True]).repeat(4).repeat_interleave(times),
+            groups=[f"document {n // 2}" for n in range(8) for _ in range(times)],
+            sources=["corpus"] * 8 * times,
+        )
+        values = training_module._log_z(energies.repeat_interleave(times), texts, seed=0).values()
+        return [log_z.std_error for log_z in values]
+
+    assert errors(10) == pytest.approx(errors(1))
+    assert min(errors(1)) > 0
+
+
+def test_pieces_are_read_as_texts_of_their_own(detector):
+    texts = [detector.read(written(PEOPLE, n)) for n in range(2)]
+    cuts, spans = read_pieces(detector, texts)
+    for number, text in enumerate(texts):
+        own = [place for place, of in enumerate(cuts.texts) if of == number]
+        lengths = [cuts.tokens[place] for place in own]
+        assert lengths == [*cut_lengths(len(text.ids)), len(text.ids)]
+        for place in own:
+            (alone,) = detector.judge([text.first(cuts.tokens[place])])
+            assert cuts.energies[place] == pytest.approx(alone.energy, abs=1e-4)
+        (whole,) = detector.judge([text])
+        of_spans = [spans.energies[place] for place, of in enumerate(spans.texts) if of == number]
+        assert of_spans == pytest.approx([span.energy for span in whole.spans], abs=1e-4)
 
 
 def test_shortcuts_of_the_stored_texts_are_closed(trained):

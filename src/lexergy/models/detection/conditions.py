@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LENGTH_FACTOR = 2  # a text of less than half, or more than twice, the tokens of all training texts is unlike them
-ENERGY_SLACK = 0.5  # so is an energy that lies outside of those seen by more than this share of their range
+from lexergy.core.conditions import RANGE
+
+ENERGY_SLACK = 0.5  # an energy is far outside of those seen when it is more than this share of their range away
 
 
 class EnergyRange(NamedTuple):
@@ -28,7 +29,7 @@ class TrainingConditions:
 
     def warnings(self, energy: float, tokens: int) -> Iterator[str]:
         """In what a text is unlike them."""
-        if tokens * LENGTH_FACTOR < self.fewest_tokens or tokens > LENGTH_FACTOR * self.most_tokens:
+        if not self.fewest_tokens / RANGE <= tokens <= self.most_tokens * RANGE:
             yield f"{tokens} tokens, where training texts had {self.lengths}"
         seen = [own for own in self.energies if own.tokens <= tokens] or self.energies[:1]
         if seen:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import torch
 
+from lexergy.core.conditions import describe
 from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.data.plain_text import plain_text
@@ -108,7 +109,7 @@ class GeneratedPairs:
                 "people": lm.decode(chosen.tokens),
                 "machine": lm.decode(torch.cat((chosen.prefixes, continuations), 1)),
                 "group": chosen.document_ids,
-                "decoding": [decoding_name(decodings[row]) for row in rows],
+                "decoding": [describe(decodings[row]) for row in rows],
             }
         )
 
@@ -117,20 +118,6 @@ def in_equal_shares(decodings: Sequence[Decoding], count: int, seed: int) -> lis
     """A decoding for each of `count` pairs, in an order by chance; no two differ by more than one pair."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
     return [decodings[place % len(decodings)] for place in order]
-
-
-def decoding_name(decoding: Decoding) -> str:
-    """Its settings, as in "temperature 0.7"; "untruncated" where the LM is sampled as it is."""
-    settings = [
-        f"{name} {value:g}"
-        for name, value, neutral in (
-            ("temperature", decoding.temperature, 1),
-            ("top-k", decoding.top_k, None),
-            ("top-p", decoding.top_p, None),
-        )
-        if value is not None and value != neutral
-    ]
-    return ", ".join(settings) or "untruncated"
 
 
 def read_pairs(stage: Stage) -> list[Example]:

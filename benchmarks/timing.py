@@ -1,10 +1,8 @@
-"""Seconds of a call, and the machine's own rate to hold them against."""
+"""Seconds of a call."""
 
 import statistics
 import time
 from collections.abc import Callable
-
-import torch
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -16,12 +14,6 @@ def seconds(call: Callable[[], object]) -> float:
 def median_seconds(call: Callable[[], object], repeats: int) -> float:
     call()
     return statistics.median(seconds(call) for _ in range(repeats))
-
-
-def matrix_product_rate(size: int = 2048, repeats: int = 5) -> float:
-    """The machine's fp32 matrix-product rate in FLOP/s: the median of a few."""
-    left, right = torch.randn(size, size), torch.randn(size, size)
-    return 2 * size**3 / median_seconds(lambda: left @ right, repeats)
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:

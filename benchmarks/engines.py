@@ -1,0 +1,134 @@
+"""Engines that continue one prompt n times, each as its documentation says is fastest; all read the prompt once.
+
+`transformers generate`, which has no such way, reads it n times; `transformers, cache repeated` is what its guide to
+caches makes of it.
+"""
+
+import importlib.util
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from lexergy import CausalLM
+from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
+
+MODEL, NEW = "smollm2-135m", 40
+Sampler = Callable[[int, int | None], Tensor]  # number of samples, top-k (None: the whole distribution) -> (n, NEW)
+
+
+class Engine(NamedTuple):
+    precision: str
+    package: str
+    build: Callable[[CausalLM, Tensor], Sampler]
+
+
+def lexergy_sampler(lm: CausalLM, prefix: Tensor) -> Sampler:
+    def sample(n: int, top_k: int | None) -> Tensor:
+        lm.forget_prefix()  # each call pays for its own prefill
+        return lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=top_k).tokens[0]
+
+    return sample
+
+
+def transformers_sampler(lm: CausalLM, prefix: Tensor) -> Sampler:
+    @torch.inference_mode()
+    def sample(n: int, top_k: int | None) -> Tensor:
+        options = _generate_options(top_k)
+        mask = torch.ones_like(prefix)
+        rows = lm.model.generate(prefix, attention_mask=mask, num_return_sequences=n, **options)
+        return rows[:, prefix.shape[1] :]
+
+    return sample
+
+
+def repeated_cache_sampler(lm: CausalLM, prefix: Tensor) -> Sampler:
+    @torch.inference_mode()
+    def sample(n: int, top_k: int | None) -> Tensor:
+        cache = DynamicCache(config=lm.model.config)
+        lm.model(prefix[:, :-1], past_key_values=cache, logits_to_keep=1)  # `generate` reads the last token itself
+        cache.batch_repeat_interleave(n)
+        rows = prefix.expand(n, -1)
+        options = _generate_options(top_k)
+        rows = lm.model.generate(rows, attention_mask=torch.ones_like(rows), past_key_values=cache, **options)
+        return rows[:, prefix.shape[1] :]
+
+    return sample
+
+
+def _generate_options(top_k: int | None) -> dict[str, object]:
+    lengths = {"max_new_tokens": NEW, "min_new_tokens": NEW, "pad_token_id": 0}
+    return {**lengths, "do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": top_k or 0}  # its default is 50
+
+
+def ctranslate2_sampler(lm: CausalLM, prefix: Tensor, compute_type: str) -> Sampler:
+    import ctranslate2
+
+    folder = Path(tempfile.gettempdir()) / f"lexergy-ctranslate2-{MODEL}"
+    if not folder.is_dir():
+        ctranslate2.converters.TransformersConverter(str(resolve_causal_lm(MODEL).folder)).convert(str(folder))
+    generator = ctranslate2.Generator(str(folder), compute_type=compute_type, intra_threads=torch.get_num_threads())
+    tokens = lm.need_tokenizer().convert_ids_to_tokens(prefix[0].tolist())
+
+    def sample(n: int, top_k: int | None) -> Tensor:
+        (result,) = generator.generate_batch(
+            [tokens],
+            num_hypotheses=n,
+            beam_size=1,
+            max_length=NEW,
+            min_length=NEW,
+            sampling_topk=top_k or 0,
+            include_prompt_in_result=False,
+        )
+        return torch.tensor(result.sequences_ids)
+
+    return sample
+
+
+def openvino_sampler(lm: CausalLM, prefix: Tensor, **properties: object) -> Sampler:
+    import openvino
+    import openvino_genai
+
+    scheduler = openvino_genai.SchedulerConfig()
+    scheduler.cache_size = 4  # GiB; left out, it grows while the samples are written
+    gguf = str(packaged_paths(CAUSAL_LMS[MODEL])[0])
+    properties = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **properties}
+    pipeline = openvino_genai.LLMPipeline(gguf, "CPU", scheduler_config=scheduler, **properties)
+
+    def sample(n: int, top_k: int | None) -> Tensor:
+        config = openvino_genai.GenerationConfig(
+            max_new_tokens=NEW, ignore_eos=True, do_sample=True, num_return_sequences=n, apply_chat_template=False
+        )
+        if top_k is not None:
+            config.top_k = top_k
+        return torch.tensor(pipeline.generate(openvino.Tensor(prefix.numpy()), config).tokens)
+
+    return sample
+
+
+EXACT = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0, "KV_CACHE_PRECISION": "f32", "INFERENCE_PRECISION_HINT": "f32"}
+ENGINES = {
+    "Lexergy": Engine("float32", "lexergy", lexergy_sampler),
+    "transformers generate": Engine("float32", "transformers", transformers_sampler),
+    "transformers, cache repeated": Engine("float32", "transformers", repeated_cache_sampler),
+    "CTranslate2 float32": Engine(
+        "float32", "ctranslate2", lambda lm, prefix: ctranslate2_sampler(lm, prefix, "float32")
+    ),
+    "CTranslate2 int8": Engine(
+        "int8 weights and products", "ctranslate2", lambda lm, prefix: ctranslate2_sampler(lm, prefix, "int8")
+    ),
+    "OpenVINO float32": Engine(
+        "the file's 4-bit weights, float32 products and cache",
+        "openvino_genai",
+        lambda lm, prefix: openvino_sampler(lm, prefix, **EXACT),
+    ),
+    "OpenVINO": Engine("the file's 4-bit weights, 8-bit cache", "openvino_genai", openvino_sampler),
+}
+
+
+def installed() -> list[str]:
+    return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package)]

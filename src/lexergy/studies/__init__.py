@@ -42,6 +42,10 @@ CATALOGUE = {
         "real_or_fake.attack", "tokens replaced by the energy's gradient until it is fooled (Appendix F)"
     ),
     "detect-ranking": Entry("real_or_fake.ranking", "the ranking loss in place of binary cross-entropy (Appendix C)"),
+    "electric-table-5": Entry(
+        "cloze.table_5",
+        "word error rates after rescoring 100-best lists, models alone and together",
+    ),
     "table-6.1": Entry(
         "masked.table_6_1",
         "one energy trained by MLM, pseudo-likelihood and likelihood, on distributions that are known (Goyal 2021)",

@@ -18,8 +18,10 @@ def matches(source: ModelSource) -> bool:
 
 
 def load(source: ModelSource) -> Scorer:
-    scorer = two_tower_scorer(load_model(TwoTowerModel, source.folder), load_tokenizer(source.folder))
-    scorer.frequencies = load_frequencies(source.folder)
+    # The noise of an Electric lies in its folder, and its tokenizer beside that.
+    beside = source.folder if (source.folder / "tokenizer_config.json").is_file() else source.folder.parent
+    scorer = two_tower_scorer(load_model(TwoTowerModel, source.folder), load_tokenizer(beside))
+    scorer.frequencies = load_frequencies(beside)
     return scorer
 
 

@@ -150,7 +150,7 @@ def _rates(evidence: Sequence[Mapping[str, Seen]], names: Sequence[str]) -> Tabl
 
 def _differences(evidence: Sequence[Mapping[str, Seen]], names: Sequence[str]) -> Table:
     columns = ["", *(f"{column}{part}" for part in PARTS for column in ("test-", "low, ", "high, "))]
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name in names:
         estimates = [_gap(evidence, part, name, FIRST_PASS) for part in PARTS]
         if name != FIRST_PASS:
@@ -160,7 +160,7 @@ def _differences(evidence: Sequence[Mapping[str, Seen]], names: Sequence[str]) -
 
 def _weights(evidence: Sequence[Mapping[str, Seen]], names: Sequence[str]) -> Table:
     """Of the first seed."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for name in names:
         weights = [evidence[0][part].systems[name].weights for part in PARTS]
         if weights[0]:

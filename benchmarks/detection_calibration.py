@@ -29,7 +29,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.calibration import Calibration, fit_calibration
+from lexergy.core.calibration import Calibration, fit_calibration, fit_offset
 from lexergy.core.classification import calibration_error
 from lexergy.files import hash_of
 from lexergy.models.detection.blocks import Block
@@ -42,6 +42,7 @@ from lexergy.tasks.detection.prepared import prepare_texts
 from lexergy.tasks.detection.states import fit_texts, states_detector
 
 TEMPERATURE, SCALE_AND_BIAS, BY_LENGTH = "temperature", "scale and bias", "by length"
+OWN_BIAS = "by length, own bias"
 WHOLE, SPANS = "whole", "spans of 16"
 
 
@@ -103,6 +104,16 @@ def calibrations(pieces: Pieces) -> dict[str, tuple[Calibration, Calibration]]:
     }
 
 
+def with_offset(fitted: tuple[Calibration, Calibration], pieces: Pieces) -> tuple[Calibration, Calibration]:
+    """As `lexergy detect calibrate` does from texts of another generator."""
+    cuts = pieces.where([name for name in dict.fromkeys(pieces.cuts) if name != SPANS])
+    of_texts, of_spans = (
+        fit_offset(calibration, own.energies, own.tokens, own.is_machine, own.texts)
+        for calibration, own in zip(fitted, (cuts, pieces.where([SPANS])), strict=True)
+    )
+    return of_texts, of_spans
+
+
 def fit_temperature(whole: Pieces) -> Calibration:
     """P(machine) = sigmoid(E / T), Guo et al. 2017, with Platt's targets, the classes weighed alike."""
     sizes = torch.where(whole.is_machine, whole.is_machine.sum(), (~whole.is_machine).sum()).double()
@@ -139,7 +150,9 @@ def calibration(folder: Path, cache: Path, pairs: int, num_splits: int, generato
         fitted = calibrations(pieces_of(detector, features, validation))
         for name in generators:
             pieces = pieces_of(detector, features, of_generator(splits.test, name))
-            for method, cut, log_odds, is_machine in judged(fitted, pieces):
+            own = pieces_of(detector, features, of_generator(splits.validation, name))
+            methods = {**fitted, OWN_BIAS: with_offset(fitted[BY_LENGTH], own)}
+            for method, cut, log_odds, is_machine in judged(methods, pieces):
                 rows.setdefault((name, cut, method), []).append(measures(log_odds, is_machine))
         for method, cut, log_odds, _ in judged(fitted, pieces_of(detector, features, people)):
             share = float((log_odds > 0).double().mean())

@@ -116,6 +116,30 @@ def test_texts_unlike_those_trained_on_are_told(model, tmp_path, capsys):
     assert f"Warning: {short['tokens']} tokens, where" in (tmp_path / "page.html").read_text()
 
 
+def test_a_detector_is_calibrated_for_another_kind_of_text(model, text_pairs_file, tmp_path, capsys):
+    """With the writers exchanged: the bias changes, and nothing else."""
+    texts = ["--human", text_pairs_file, "--human-field", "machine", "--machine", text_pairs_file]
+    command = ["calibrate", model, *texts, "--machine-field", "human", "--out", tmp_path / "new"]
+    assert detect(*command, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["texts"] == {"people": 30, "machines": 30}
+    assert detect(*command) == 0
+    assert "Offset" in capsys.readouterr().out
+    (tmp_path / "essay.txt").write_text(TEXT)
+    found = []
+    for folder in (model, tmp_path / "new"):
+        assert detect(folder, tmp_path / "essay.txt", "--json") == 0
+        found += json.loads(capsys.readouterr().out)["texts"]
+    before, after = found
+    assert before["energy"] == pytest.approx(after["energy"])
+    assert before["warnings"] == after["warnings"]
+    half_tokens = result["after"]["half_tokens"]
+    share = before["tokens"] / (before["tokens"] + half_tokens)
+    shift = share * (result["after"]["offset"] - result["before"]["offset"])
+    log_odds = [math.log(own["probability"] / (1 - own["probability"])) for own in found]
+    assert log_odds[1] - log_odds[0] == pytest.approx(shift, abs=1e-4)
+
+
 def test_what_a_spans_number_is_is_said(model, tmp_path, capsys):
     (tmp_path / "essay.txt").write_text(TEXT)
     assert detect(model, tmp_path / "essay.txt", "--explain", "--html", tmp_path / "page.html") == 0

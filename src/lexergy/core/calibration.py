@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from lexergy.errors import LexergyError
 EVEN = 0.5  # the share of machine text that is expected where nobody says otherwise
 FLATTEST = 1e-3  # limit of the slope: more energy never means less of a machine
 HALF_TOKENS = (0.0, *(2.0**power for power in range(2, 13)))
+_SHIFT_PENALTY = 0.1  # another kind of text may shift the log-odds by three
 _NEWTON_STEPS = 100
 _TOLERANCE = 1e-10
 
@@ -63,6 +64,28 @@ def fit_calibration(
     targets, weights = _targets_and_weights(is_machine, texts, energies)
     fits = [_fit(energies, tokens, targets, weights, half_tokens) for half_tokens in HALF_TOKENS]
     return min(fits, key=lambda fit: fit[0])[1]
+
+
+def fit_offset(
+    calibration: Calibration,
+    energies: Tensor,  # (N,), of pieces of texts of another kind
+    tokens: Tensor,  # (N,)
+    is_machine: Tensor,  # (N,) bool
+    texts: Sequence[Hashable],  # N
+) -> Calibration:
+    """The calibration with the offset of another kind of text, all else as it is.
+
+    On another corpus the energies of both classes are shifted alike before anything else goes wrong, and a few texts
+    suffice for one number. Weights and targets are those of `fit_calibration`; the change of the log-odds of the
+    longest piece has a normal prior of variance 10.
+    """
+    energies, tokens, is_machine = energies.detach().double().cpu(), tokens.double().cpu(), is_machine.bool().cpu()
+    targets, weights = _targets_and_weights(is_machine, texts, energies)
+    share = tokens / (tokens + calibration.half_tokens)
+    penalty = torch.tensor([_SHIFT_PENALTY], dtype=torch.double)
+    columns, given = (share / share.max()).unsqueeze(1), calibration.log_odds(energies, tokens)
+    _, shift = _logistic(columns, targets, weights, penalty, given)
+    return replace(calibration, offset=calibration.offset + float(shift / share.max()))
 
 
 def _targets_and_weights(is_machine: Tensor, texts: Sequence[Hashable], energies: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,16 +1,19 @@
 """Calibrate a trained detector on texts it has not seen, cut to many lengths."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from lexergy.core.calibration import Calibration, fit_calibration
+from lexergy.core.calibration import Calibration, fit_calibration, fit_offset
 from lexergy.models.detection.conditions import TrainingConditions, energy_ranges
 from lexergy.models.detection.detector import FEWEST_TOKENS, Detector
 from lexergy.models.detection.readers import TokenisedText
-from lexergy.tasks.detection.prepared import PreparedTexts
+from lexergy.tasks.detection.examples import Example
+from lexergy.tasks.detection.prepared import PreparedTexts, prepare_texts
 
 SHORTEST_CUT = 8  # tokens; cuts are of so many, twice as many, and so on, and the whole text
 
@@ -33,6 +36,42 @@ def calibrated(detector: Detector, validation: PreparedTexts, train: PreparedTex
         trained_on=_conditions(train, cuts),
     )
     return Detector(detector.reader, settings)
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """What another kind of text has changed: the offsets, and P(machine) of its texts on average, before and after."""
+
+    folder: str
+    texts: dict[str, int]  # by writer
+    before: Calibration
+    after: Calibration
+    probability_before: dict[str, float]  # by writer
+    probability_after: dict[str, float]
+
+
+def recalibrate(model: str | Path, examples: Sequence[Example], folder: str | Path) -> Recalibration:
+    """Fit the offsets of a detector's calibrations to another kind of text, and save it to `folder`."""
+    detector = Detector.from_pretrained(model)
+    texts = prepare_texts(detector, examples)
+    cuts, spans = read_pieces(detector, texts.texts)
+    before = detector.settings.text
+    after, span = (
+        fit_offset(own, *tensors(pieces, texts)) for own, pieces in ((before, cuts), (detector.settings.span, spans))
+    )
+    Detector(detector.reader, replace(detector.settings, text=after, span=span)).save_pretrained(folder)
+    energies, tokens, is_machine, numbers = tensors(cuts, texts)
+    is_whole = tokens == texts.tokens[torch.tensor(numbers)]
+
+    def mean_probability(calibration: Calibration) -> dict[str, float]:
+        probabilities = calibration.log_odds(energies, tokens).sigmoid()
+        return {
+            "people": float(probabilities[is_whole & ~is_machine].mean()),
+            "machines": float(probabilities[is_whole & is_machine].mean()),
+        }
+
+    counts = {"people": int((~texts.is_machine).sum()), "machines": int(texts.is_machine.sum())}
+    return Recalibration(str(folder), counts, before, after, mean_probability(before), mean_probability(after))
 
 
 def read_pieces(detector: Detector, texts: Sequence[TokenisedText]) -> tuple[Pieces, Pieces]:
@@ -63,8 +102,13 @@ def cut_lengths(tokens: int) -> list[int]:
 
 def fit_pieces(pieces: Pieces, texts: PreparedTexts) -> Calibration:
     """The calibration that the writers of the texts ask for."""
+    return fit_calibration(*tensors(pieces, texts))
+
+
+def tensors(pieces: Pieces, texts: PreparedTexts) -> tuple[Tensor, Tensor, Tensor, list[int]]:
+    """Energies, tokens, writers (N,) each, and texts, as `fit_calibration` takes them."""
     energies, tokens = torch.tensor(pieces.energies, dtype=torch.double), torch.tensor(pieces.tokens)
-    return fit_calibration(energies, tokens, texts.is_machine[torch.tensor(pieces.texts)], pieces.texts)
+    return energies, tokens, texts.is_machine[torch.tensor(pieces.texts)], pieces.texts
 
 
 def _conditions(train: PreparedTexts, cuts: Pieces) -> TrainingConditions:

@@ -3,6 +3,7 @@
 import typer
 from typer.core import TyperGroup
 
+from lexergy.cli.verbs.detect.calibrate import calibrate
 from lexergy.cli.verbs.detect.files import files
 from lexergy.cli.verbs.detect.train import train
 
@@ -23,8 +24,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     help=(
         "Machine or human? Judge texts, or train a detector on your own.\n\n"
-        "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help"
+        "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help\n"
+        "  lexergy detect calibrate --help"
     ),
 )
 app.command("train")(train)
+app.command("calibrate")(calibrate)
 app.command(FILES)(files)

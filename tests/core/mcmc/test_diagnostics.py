@@ -35,6 +35,39 @@ def test_slow_chains_have_a_small_effective_sample_size():
     assert not found.mixed
 
 
+def trials(draws_of, count=100):
+    """In how many of them the chains are said to have mixed, 8 chains of 26 or of 80 draws."""
+    generator = torch.Generator().manual_seed(1)
+    for num_draws in (26, 80):
+        yield sum(mixing(draws_of(torch.randn(8, num_draws, generator=generator))).mixed for _ in range(count))
+
+
+def slowly(rho):
+    """Chains that remember: x_t = rho x_{t-1} + noise, from starts far apart."""
+
+    def walk(noise):
+        x = 4 * noise[:, 0]
+        states = []
+        for step in noise.unbind(1):
+            x = rho * x + (1 - rho**2) ** 0.5 * step
+            states.append(x)
+        return torch.stack(states, dim=1)
+
+    return walk
+
+
+def stuck(noise):
+    noise[0] = 3.0
+    return noise
+
+
+def test_the_rule_passes_independent_draws_and_no_slow_or_stuck_chains():
+    assert min(trials(lambda noise: noise)) >= 98
+    assert max(trials(stuck)) == 0
+    assert max(trials(slowly(0.95))) == 0
+    assert max(trials(lambda noise: noise.cumsum(dim=1))) == 0
+
+
 def test_too_little_to_tell():
     for draws in (noise(1, 100), noise(4, 3), torch.ones(4, 100)):
         found = mixing(draws)

@@ -3,6 +3,7 @@ import torch
 
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
+from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
 from lexergy.models.masked import lm as masked_lm
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.testing import EnumerableMaskedLM
@@ -45,6 +46,20 @@ def test_the_energy_is_the_sum_of_masked_scores_of_the_target(lm, kind, monkeypa
     assert lm.energy(kind)(padded).tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_states_at_some_places_are_those_of_the_whole_decoder():
+    """Two layers, rows of different lengths and with several places, two rows of one source."""
+    config = ConditionalTransformerConfig(
+        **{"vocab_size": 9, "hidden_size": 16, "num_layers": 2, "num_heads": 2, "feed_forward_size": 32},
+        **{"max_tokens": 5, "initializer_range": 0.4},
+    )
+    model = ConditionalTransformer.from_config(config, seed=0).eval()
+    sources, which = model.encode(torch.tensor([[5, 6, 7], [8, 0, 0]])), torch.tensor([1, 0, 1])
+    targets = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0], [1, 1, 2, 0]])
+    places = torch.tensor([[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]]).bool()
+    expected = model.decode(targets, sources.select(which))[places]
+    torch.testing.assert_close(model.states_at(targets, places, sources, which), expected, rtol=0, atol=1e-5)
+
+
 def test_the_source_matters(lm):
     energies = lm.local_energy(lm.pad([[*source, SEPARATOR, 6, 7] for source in ([5, 6], [6, 5], [8])]))
     assert len({round(value, 3) for value in energies.tolist()}) == 3
@@ -71,6 +86,24 @@ def test_remembered_energies_are_the_same(lm):
         torch.testing.assert_close(
             remembering.local_energy(lm.pad(rows)), lm.local_energy(lm.pad(rows)), rtol=0, atol=1e-5
         )
+
+
+def test_remembered_contexts_are_the_same(lm):
+    """The energy has read the contexts that the conditionals are asked for, and a block of two is no such context."""
+    remembering = EnumerableTranslator()
+    remembering.remember_energies()
+    tokens = lm.pad(ROWS)
+    remembering.local_energy(tokens)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembering, "_logits", None)
+        block = torch.zeros_like(tokens, dtype=torch.bool)
+        block[0, 4] = block[1, 2] = block[2, 3] = True
+        found = remembering.conditionals(tokens, block)
+    torch.testing.assert_close(found, lm.conditionals(tokens, block), rtol=0, atol=1e-5)
+    block[1, 4] = True
+    torch.testing.assert_close(
+        remembering.conditionals(tokens, block), lm.conditionals(tokens, block), rtol=0, atol=1e-5
+    )
 
 
 def test_templates_have_as_many_masks_as_the_length_that_is_likeliest(lm):

@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from lexergy.core.enumeration import all_sequences
+from lexergy.core.mcmc.metropolis import mask_predict
 from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.errors import LexergyError
 from lexergy.tasks.masked import mcmc
 from lexergy.tasks.masked.mcmc import Sampling, sample_masked_lm, walk_chains
+from lexergy.tasks.masked.starts import ITERATIONS
 from lexergy.testing import EnumerableMaskedLM, chi_square_p_value
 
 FIRST_WORD, NUM_WORDS = 5, 6
@@ -62,7 +64,7 @@ def test_the_energies_told_are_those_of_the_texts(lm, sampler):
     assert sentence.novel <= sentence.acceptance
 
 
-@pytest.mark.parametrize("start", ["sampled", "greedy", "gibbs"])
+@pytest.mark.parametrize("start", ["sampled", "greedy", "gibbs", "dispersed"])
 def test_a_walk_begins_at_its_start(lm, start):
     sampling = Sampling(Schedule(sweeps=2), chains=6, start=start)
     first, *sweeps = walk_chains(lm, [lm.blank(4)], sampling)
@@ -71,6 +73,29 @@ def test_a_walk_begins_at_its_start(lm, start):
     assert (sweeps[0].proposed == 4).all()
     torch.testing.assert_close(first.state.energy, lm.local_energy(first.state.tokens), rtol=0, atol=1e-5)
     assert (len(first.state.tokens.unique(dim=0)) == 1) == (start == "greedy")
+
+
+def test_dispersed_chains_begin_at_four_kinds_of_places(lm):
+    """Chains 0 and 4 are greedy, 1 and 5 Mask-Predict's; the others are drawn, and no two alike."""
+    template = lm.blank(6)
+    first, *_ = walk_chains(lm, [template], Sampling(Schedule(sweeps=1), chains=8, start="dispersed"))
+    tokens = first.state.tokens
+    masked = torch.tensor([template])
+    for chain, iterations in ((0, 1), (1, ITERATIONS)):
+        expected = mask_predict(masked, masked == lm.mask_token, lm.conditionals, iterations)[0]
+        assert torch.equal(tokens[chain], expected)
+        assert torch.equal(tokens[chain + 4], expected)
+    assert len(tokens[[2, 3, 6, 7]].unique(dim=0)) == 4
+    assert ((tokens >= FIRST_WORD) | (masked != lm.mask_token)).all()
+
+
+def test_a_sentence_walks_alike_wherever_it_stands(lm):
+    """Shards of sentences, in any order, are what all sentences together would have given."""
+    templates = [lm.blank(3), lm.blank(2), lm.blank(4)]
+    sampling = Sampling(Schedule(sweeps=3), chains=4, start="dispersed", seed=2)
+    *_, together = walk_chains(lm, templates, sampling)
+    *_, apart = walk_chains(lm, [templates[2], templates[0]], sampling, numbers=[2, 0])
+    assert torch.equal(apart.state.tokens, together.state.tokens[[8, 9, 10, 11, 0, 1, 2, 3]])
 
 
 def test_a_start_by_gibbs_uses_other_random_numbers_than_the_walk(lm):

@@ -72,12 +72,12 @@ def propose(
     if len(rows) == 0:
         return Proposal(tokens, zeros, zeros)
     active = block.any(dim=1)
-    log_probs = truncated_log_probs(conditionals(tokens[active], block[active]).double(), decoding)  # (M, V)
+    log_probs = truncated_log_probs(conditionals(tokens[active], block[active]), decoding)  # (M, V)
     drawn = draw(log_probs.clamp_min(NEVER), uniforms.to(log_probs.device)[rows, places], UNTRUNCATED).tokens
     return Proposal(
         tokens.index_put((rows, places), drawn),
-        zeros.index_add(0, rows, pick(log_probs, drawn)),
-        zeros.index_add(0, rows, pick(log_probs, tokens[rows, places])),
+        zeros.index_add(0, rows, pick(log_probs, drawn).double()),
+        zeros.index_add(0, rows, pick(log_probs, tokens[rows, places]).double()),
     )
 
 

@@ -14,6 +14,7 @@ from lexergy.errors import LexergyError
 COLDEST = 0.02  # where a target that is cooled linearly stops
 _STEPS_PER_SWEEP = 2**20  # addresses of random numbers that a sweep may use
 
+Order: TypeAlias = Literal["random", "sequential"]
 Step: TypeAlias = Callable[[ChainState, Tensor, Tensor, float], tuple[ChainState, Transition]]
 """State, block (C, L) bool, uniforms (C, 1 + L), temperature of the target -> state and what happened."""
 
@@ -27,7 +28,7 @@ class Schedule:
     """
 
     sweeps: int
-    order: Literal["random", "sequential"] = "random"
+    order: Order = "random"
     block_size: int = 1
     last_block_size: int | None = None
     cooling: float = 0.0

@@ -101,12 +101,70 @@ class ConditionalTransformer(PreTrainedModel):
             memory_key_padding_mask=source.padding,
         )
 
+    def states_at(self, target: Tensor, places: Tensor, source: EncodedSource, which: Tensor) -> Tensor:
+        """`decode` at some places only, without dropout: (N, T), (N, T) bool, n sources, (N,) -> (M, D).
+
+        `which` of the sources belongs to each row: their keys and values are computed once for each source, and what
+        the last layer makes of other places is not computed.
+        """
+        seen = None if (target != self.config.pad_token_id).all() else (target != self.config.pad_token_id)
+        rows = places.nonzero(as_tuple=True)[0]
+        states = self.embedding(target) + self.target_positions.weight[: target.shape[1]]
+        *layers, last = self.decoder.layers
+        for layer in layers:
+            own = _keys_and_values(layer.self_attn, layer.norm1(states))
+            states = _read_layer(layer, states, own, seen, source, which)
+        own = _keys_and_values(last.self_attn, last.norm1(states))
+        own, seen = own.select(rows), None if seen is None else seen[rows]
+        states = _read_layer(last, states[places][:, None], own, seen, source, which[rows])
+        return self.decoder.norm(states)[:, 0]  # type: ignore[misc]
+
     def logits(self, states: Tensor) -> Tensor:  # (..., D) -> (..., V)
         return functional.linear(states, self.embedding.weight)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:  # (N, S), (N, T) -> (N, T, V)
         """Logits of every token at every place of the target."""
         return self.logits(self.decode(target, self.encode(source)))
+
+
+class _KeysAndValues(NamedTuple):
+    keys: Tensor  # (N, heads, T, D / heads)
+    values: Tensor
+
+    def select(self, rows: Tensor) -> "_KeysAndValues":
+        return _KeysAndValues(self.keys[rows], self.values[rows])
+
+
+def _keys_and_values(attention: nn.MultiheadAttention, states: Tensor) -> _KeysAndValues:  # (N, T, D)
+    size = attention.embed_dim
+    joint = functional.linear(states, attention.in_proj_weight[size:], attention.in_proj_bias[size:])
+    heads = joint.unflatten(-1, (2, attention.num_heads, -1))  # (N, T, 2, heads, D / heads)
+    return _KeysAndValues(*(part.transpose(1, 2) for part in heads.unbind(2)))
+
+
+def _attend(
+    attention: nn.MultiheadAttention, states: Tensor, read: _KeysAndValues, seen: Tensor | None
+) -> Tensor:  # (N, Q, D), (N, T) bool or None: all -> (N, Q, D)
+    size = attention.embed_dim
+    queries = functional.linear(states, attention.in_proj_weight[:size], attention.in_proj_bias[:size])
+    queries = queries.unflatten(-1, (attention.num_heads, -1)).transpose(1, 2)
+    mask = None if seen is None else seen[:, None, None]
+    heads = functional.scaled_dot_product_attention(queries, *read, attn_mask=mask)
+    return attention.out_proj(heads.transpose(1, 2).flatten(2))
+
+
+def _read_layer(
+    layer: nn.TransformerDecoderLayer,
+    states: Tensor,  # (N, Q, D)
+    own: _KeysAndValues,
+    seen: Tensor | None,  # (N, T) bool
+    source: EncodedSource,
+    which: Tensor,  # (N,)
+) -> Tensor:  # (N, Q, D)
+    states = states + _attend(layer.self_attn, layer.norm1(states), own, seen)
+    memory = _keys_and_values(layer.multihead_attn, source.states).select(which)
+    states = states + _attend(layer.multihead_attn, layer.norm2(states), memory, ~source.padding[which])
+    return states + layer.linear2(functional.gelu(layer.linear1(layer.norm3(states))))
 
 
 AutoConfig.register(ConditionalTransformerConfig.model_type, ConditionalTransformerConfig)

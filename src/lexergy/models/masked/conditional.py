@@ -12,14 +12,20 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from lexergy.core.mcmc.remembered import RememberedRows
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
-from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
+from lexergy.models.architectures.conditional_transformer import (
+    ConditionalTransformer,
+    ConditionalTransformerConfig,
+    EncodedSource,
+)
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.masked.lm import MaskedLM
 
 SOURCES_AT_ONCE = 256
+SOURCES_REMEMBERED = 2**12
 
 
 class ConditionalMaskedLM(MaskedLM):
@@ -30,6 +36,7 @@ class ConditionalMaskedLM(MaskedLM):
     def __init__(self, model: ConditionalTransformer, tokenizer: PreTrainedTokenizerBase) -> None:
         super().__init__(model, tokenizer)
         self.separator: int = tokenizer.eos_token_id  # type: ignore[assignment]
+        self._sources = RememberedRows(self._read_sources, SOURCES_REMEMBERED)
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "ConditionalMaskedLM":
@@ -62,9 +69,8 @@ class ConditionalMaskedLM(MaskedLM):
 
     def predicted_lengths(self, sources: Tensor) -> Tensor:  # (N, S) -> (N,)
         """The likeliest number of tokens of each translation."""
-        device = device_of(self.model)
         with torch.no_grad():
-            parts = [self.model.encode(part.to(device)).length_logits for part in sources.split(SOURCES_AT_ONCE)]
+            parts = [self._encoded(part).length_logits for part in sources.split(SOURCES_AT_ONCE)]
         return 1 + torch.cat(parts).argmax(dim=1).cpu()
 
     def decode(self, tokens: Tensor) -> str:  # (L,)
@@ -82,17 +88,32 @@ class ConditionalMaskedLM(MaskedLM):
         device = device_of(self.model)
         with torch.no_grad():
             different, which = sources.unique(dim=0, return_inverse=True)
-            encoded = self.model.encode(different.to(device)).select(which.to(device))
-            states = self.model.decode(targets.to(device), encoded)[places.to(device)]  # (M, D)
+            encoded = self._encoded(different)
+            states = self.model.states_at(targets.to(device), places.to(device), encoded, which.to(device))  # (M, D)
             logits = self.model.logits(states).float().cpu()
         return logits.index_fill(1, self.special_tokens, NEVER)
+
+    def _encoded(self, sources: Tensor) -> EncodedSource:  # (n, S)
+        """Each source is read once, however many chains translate it."""
+        size = self.model.config.max_tokens
+        sources = torch.nn.functional.pad(sources, (0, size - sources.shape[1]), value=self.pad_token)
+        states, length_logits = self._sources(sources).split([size * self.model.config.hidden_size, size], dim=1)
+        padding = (sources == self.pad_token).to(states.device)
+        return EncodedSource(states.unflatten(1, (size, -1)), padding, length_logits)
+
+    def _read_sources(self, sources: Tensor) -> Tensor:  # (n, max_tokens) -> (n, max_tokens D + max_tokens)
+        encoded = self.model.encode(sources.to(device_of(self.model)))
+        return torch.cat([encoded.states.flatten(1), encoded.length_logits], dim=1)
+
+    def _lengths(self, inputs: Tensor) -> Tensor:  # (N, L) -> (N,)
+        return (self._is_target(inputs) & (inputs != self.pad_token)).sum(dim=1)
 
     def _parted(self, inputs: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Rows (N, L) and positions of them -> sources (N, S), targets (N, T), the same positions (N, T) bool."""
         ends = (inputs == self.separator).int().argmax(dim=1, keepdim=True)  # (N, 1)
         columns = torch.arange(inputs.shape[1], device=inputs.device)
         sources = inputs.masked_fill(columns >= ends, self.pad_token)[:, : int(ends.max())]
-        num_targets = int((self._is_target(inputs) & (inputs != self.pad_token)).sum(dim=1).max())
+        num_targets = int(self._lengths(inputs).max())
         # Past a row's end there is nothing: a column of padding is put there to be read.
         after = (ends + 1 + columns[:num_targets]).clamp_max(inputs.shape[1])  # (N, T)
         padded = torch.nn.functional.pad(inputs, (0, 1), value=self.pad_token)

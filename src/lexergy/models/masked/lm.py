@@ -22,6 +22,8 @@ from lexergy.models.loading.weights import load_masked_lm
 MASK_IN_PROMPT = "[MASK]"  # however the tokenizer spells its own
 TOKENS_AT_ONCE = 2**13
 LOGITS_AT_ONCE = 2**24
+ENERGIES_REMEMBERED = 2**20
+BYTES_REMEMBERED = 2**29  # of logits
 
 EnergyKind: TypeAlias = Literal["raw", "local"]
 
@@ -56,6 +58,7 @@ class MaskedLM:
             [*sorted(set(tokenizer.all_special_ids)), *range(len(tokenizer), self.vocab_size)]
         )
         self._energies: Callable[[Tensor], Tensor] = self._computed_energies
+        self._contexts: RememberedRows | None = None
 
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "MaskedLM":
@@ -102,9 +105,9 @@ class MaskedLM:
     def conditionals(self, tokens: Tensor, block: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
         """Logits at the positions of each row's block, all of them masked: `core.metropolis.Conditionals`."""
         masked = tokens.masked_fill(block, self.mask_token)
-        longest_block = int(block.sum(dim=1).max())
-        parts = [self._logits(masked[rows], block[rows]) for rows in self._chunks(tokens, longest_block)]
-        return torch.cat(parts)
+        if self._contexts is not None and int(block.sum(dim=1).max()) == 1:
+            return self._contexts(masked.cpu())
+        return self._logits_of_many(masked, block)
 
     def energy(self, kind: EnergyKind) -> Energy:
         """`raw_energy` or `local_energy`, by name."""
@@ -119,8 +122,14 @@ class MaskedLM:
         return self._energies(tokens)[:, 1]
 
     def remember_energies(self) -> None:
-        """From now on keep the energies of all rows seen: chains often propose what they proposed before."""
-        self._energies = RememberedRows(self._energies)
+        """From now on keep the energies of rows seen: chains often propose what they proposed before.
+
+        And the logits of the contexts with one mask that were read last: the energy of a proposal reads what the next
+        proposal in the same place is drawn from.
+        """
+        self._energies = RememberedRows(self._energies, ENERGIES_REMEMBERED)
+        limit = BYTES_REMEMBERED // (4 * self.vocab_size)
+        self._contexts = RememberedRows(lambda rows: self._logits_of_many(rows, rows == self.mask_token), limit)
 
     def token_log_prob(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) float64
         """log p_mlm(y_t | y_\\t) of each token, masked in turn; 0 for special tokens, which are not scored."""
@@ -145,14 +154,26 @@ class MaskedLM:
         scores = torch.empty(len(rows), 2, dtype=torch.double)
         for few in self._chunks(masked, 1):
             chosen, originals = masked[few], tokens[rows[few]]
-            logits = self._logits(originals.masked_fill(chosen, self.mask_token), chosen).double()
-            raw = logits.gather(1, originals[chosen][:, None]).squeeze(1)
-            scores[few] = torch.stack([raw, raw - logits.logsumexp(-1)], dim=1)
+            logits = self.conditionals(originals, chosen)
+            raw = logits.gather(1, originals[chosen][:, None]).squeeze(1).double()
+            scores[few] = torch.stack([raw, raw - logits.logsumexp(-1).double()], dim=1)
         return rows, places, scores
 
     def _scored(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) bool
         """The positions whose tokens have an energy."""
         return ~torch.isin(tokens, self.special_tokens)
+
+    def _logits_of_many(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
+        """Rows of about one length are read together, so that little of what is read is padding."""
+        counts = chosen.sum(dim=1)
+        order = self._lengths(inputs).argsort(stable=True)  # (N,)
+        chunks = self._chunks(inputs, int(counts.max()))
+        logits = torch.cat([self._logits(inputs[order[few]], chosen[order[few]]) for few in chunks])
+        rows = order.repeat_interleave(counts[order])  # (M,), that the logits belong to
+        return logits[rows.argsort(stable=True).cpu()]
+
+    def _lengths(self, inputs: Tensor) -> Tensor:  # (N, L) -> (N,)
+        return (inputs != self.pad_token).sum(dim=1)
 
     def _logits(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
         attended = self._attended(inputs)

@@ -1,6 +1,7 @@
 """Figure 6.2 of Goyal 2021: energy and BLEU of both Metropolis-Hastings samplers and of degenerate Gibbs by sweep."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,33 +19,51 @@ from lexergy.studies.masked.translation import (
     bleu_gap,
     follow,
     gap,
+    started,
+    where_mixed,
 )
-from lexergy.studies.masked.translation_tables import ENERGY_AXIS, Printed, by_sweep, samplers_table, sweeps_table
+from lexergy.studies.masked.translation_tables import (
+    ENERGY_AXIS,
+    Printed,
+    by_sweep,
+    samplers_table,
+    starts_table,
+    sweeps_table,
+)
 from lexergy.studies.study import Settings, Study
+from lexergy.tasks.masked.starts import DISPERSED
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 RAW, NORM, DEG = SAMPLERS = tuple(Sampler(kind) for kind in ("raw", "norm", "deg"))
 # Section 6.6 prints rates, and Table 6.2 energies and BLEU at the same settings.
 PRINTED = (Printed(None, 0.11, None), Printed(11.13, 0.13, 24.74), Printed(31.12, 0.36, 9.03))
 START = "start"
+GREEDY = DISPERSED.index("greedy")  # the chains that start so
 
 
 def _examine(laboratory: TranslationLaboratory, settings: Settings) -> Seen:
     seen = follow(laboratory, SAMPLERS, settings)
-    return seen | {START: Followed(seen[DEG].walk, slice(0, 1))}
+    return seen | {START: Followed(seen[DEG].walk, slice(0, 1), GREEDY)}
 
 
 def _conclude(evidence: Sequence[Seen]) -> Conclusion:
-    energies, scores = (by_sweep(evidence, SAMPLERS, quantity) for quantity in ("energy", "bleu"))
+    greedy = started(evidence, GREEDY)
+    energies, scores = (by_sweep(greedy, SAMPLERS, quantity) for quantity in ("energy", "bleu"))
+    starts = [
+        replace(by_sweep(started(evidence, chain), [NORM], "energy")[0], label=f"from {name}")
+        for chain, name in enumerate(DISPERSED)
+    ]
     rows = {("single", sampler): printed for sampler, printed in zip(SAMPLERS, PRINTED, strict=True)}
     return Conclusion(
         tables=(
             samplers_table(evidence, "positions", rows),
-            sweeps_table({"E_norm": energies, "BLEU": scores}),
+            starts_table(evidence, "positions", rows),
+            sweeps_table({"E_norm": energies, "BLEU": scores, "E_norm, MH, norm": starts}),
         ),
         panels=(
-            Panel("sweep", ENERGY_AXIS, tuple(energies)),
-            Panel("sweep", "BLEU", tuple(scores)),
+            Panel("sweep", ENERGY_AXIS, tuple(energies), "greedy start"),
+            Panel("sweep", "BLEU", tuple(scores), "greedy start"),
+            Panel("sweep", ENERGY_AXIS, tuple(starts), "MH, norm"),
         ),
         findings=(*_findings(evidence),),
     )
@@ -55,24 +74,33 @@ def _findings(evidence: Sequence[Seen]) -> list[Finding]:
         finding
         for sampler in (RAW, NORM)
         for finding in (
-            above(
-                f"Metropolis-Hastings on the {sampler.kind} energy writes better translations than degenerate Gibbs.",
-                f"BLEU({sampler.kind}) - BLEU(deg)",
-                bleu_gap(evidence, sampler, DEG),
+            where_mixed(
+                above(
+                    f"Metropolis-Hastings on the {sampler.kind} energy writes better translations than Gibbs.",
+                    f"BLEU({sampler.kind}) - BLEU(deg)",
+                    bleu_gap(evidence, sampler, DEG),
+                ),
+                *(evidence, sampler, DEG),
             ),
-            above(
-                "And of lower energy.",
-                f"E_norm(deg) - E_norm({sampler.kind}), nats per sentence",
-                gap(evidence, DEG, sampler, "energy"),
+            where_mixed(
+                above(
+                    "And of lower energy.",
+                    f"E_norm(deg) - E_norm({sampler.kind}), nats per sentence",
+                    gap(evidence, DEG, sampler, "energy"),
+                ),
+                *(evidence, sampler, DEG),
             ),
         )
     ]
     return [
         *ahead,
-        above(
-            "Degenerate Gibbs degrades the start.",
-            "BLEU(start) - BLEU(deg)",
-            bleu_gap(evidence, START, DEG),
+        where_mixed(
+            above(
+                "Degenerate Gibbs degrades the greedy start.",
+                "BLEU(start) - BLEU(deg)",
+                bleu_gap(evidence, START, DEG),
+            ),
+            *(evidence, DEG),
         ),
         above(
             "Sentences of low energy have a high BLEU.",
@@ -89,10 +117,11 @@ def _findings(evidence: Sequence[Seen]) -> list[Finding]:
 
 def _correlations(seen: Seen) -> np.ndarray:  # -> (sentences whose samples differ,)
     """Pearson's, within each sentence, over the samples of all three samplers."""
-    walks = [seen[sampler].walk for sampler in SAMPLERS]
-    energy = np.concatenate([walk.local.reshape(len(walk.local), -1) for walk in walks], axis=1)  # (S, n)
+    followed = [seen[sampler] for sampler in SAMPLERS]
+    energy = np.concatenate([part.energies.reshape(len(part.energies), -1) for part in followed], axis=1)  # (S, n)
     num_words, right = (
-        np.concatenate([walk.bleu[..., place].reshape(len(energy), -1) for walk in walks], axis=1) for place in (0, 2)
+        np.concatenate([part.statistics[..., place].reshape(len(energy), -1) for part in followed], axis=1)
+        for place in (0, 2)
     )
     share = right / np.maximum(num_words, 1)
     differ = (energy.std(axis=1) > 0) & (share.std(axis=1) > 0)

@@ -7,10 +7,10 @@ from lexergy.report.picture import Panel
 from lexergy.report.study_page import Conclusion
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
+    COOLED_SIZES,
     COOLING_METHOD,
     LABELS,
-    METHOD,
-    SIZES,
+    MODEL_METHOD,
     TRANSLATION,
     Sampler,
     Seen,
@@ -24,7 +24,7 @@ from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
 COOLING = 0.02
-RAW, NORM = COOLED = Sampler("raw", cooling=COOLING), Sampler("norm", cooling=COOLING)
+RAW, NORM = COOLED = tuple(Sampler(kind, cooling=COOLING, start="greedy") for kind in ("raw", "norm"))
 PLAIN = tuple(sampler._replace(cooling=0.0) for sampler in COOLED)
 
 
@@ -70,8 +70,8 @@ STUDY = Study(
     title="Both energies as cooled targets, sweep by sweep",
     part="Figure 6.4 and Section 6.8",
     paper=THESIS,
-    method=f"{METHOD} {COOLING_METHOD}",
-    sizes=SIZES,
+    method=f"{MODEL_METHOD} {COOLING_METHOD}",
+    sizes=COOLED_SIZES,
     workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,

@@ -15,8 +15,9 @@ from lexergy.studies.masked.translation import (
     bleu_gap,
     follow,
     gap,
+    where_mixed,
 )
-from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
+from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table, starts_table
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
@@ -51,29 +52,41 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     labels = [f"{temperature:g}" for temperature in TEMPERATURES]
     rows = {(f"{sampler.temperature:g}", sampler): printed for sampler, printed in PRINTED.items()}
     return Conclusion(
-        tables=(samplers_table(evidence, "temperature", rows),),
+        tables=(samplers_table(evidence, "temperature", rows), starts_table(evidence, "temperature", rows)),
         panels=panels_by(evidence, "temperature of the proposals", labels, {"norm": NORM, "deg": DEG}),
         findings=(
-            above(
-                "Degenerate Gibbs trails behind Metropolis-Hastings.",
-                "BLEU(norm) - BLEU(deg) at temperature 1",
-                bleu_gap(evidence, norm, deg),
+            where_mixed(
+                above(
+                    "Degenerate Gibbs trails behind Metropolis-Hastings.",
+                    "BLEU(norm) - BLEU(deg) at temperature 1",
+                    bleu_gap(evidence, norm, deg),
+                ),
+                *(evidence, norm, deg),
             ),
-            similar(
-                "Metropolis-Hastings performs similarly at all temperatures.",
-                f"BLEU(norm) {between} (similar: within {SIMILAR_BLEU:g})",
-                bleu_gap(evidence, cold_norm, hot_norm),
-                SIMILAR_BLEU,
+            where_mixed(
+                similar(
+                    "Metropolis-Hastings performs similarly at all temperatures.",
+                    f"BLEU(norm) {between} (similar: within {SIMILAR_BLEU:g})",
+                    bleu_gap(evidence, cold_norm, hot_norm),
+                    SIMILAR_BLEU,
+                ),
+                *(evidence, hot_norm, cold_norm),
             ),
-            above(
-                "Degenerate Gibbs improves drastically with lower temperatures.",
-                f"BLEU(deg) {between}",
-                bleu_gap(evidence, cold_deg, hot_deg),
+            where_mixed(
+                above(
+                    "Degenerate Gibbs improves drastically with lower temperatures.",
+                    f"BLEU(deg) {between}",
+                    bleu_gap(evidence, cold_deg, hot_deg),
+                ),
+                *(evidence, hot_deg, cold_deg),
             ),
-            above(
-                "At low temperatures its energies are still worse than those of Metropolis-Hastings.",
-                f"E_norm(deg) - E_norm(norm) at {cold_deg.temperature:g}, nats per sentence",
-                gap(evidence, cold_deg, cold_norm, "energy"),
+            where_mixed(
+                above(
+                    "At low temperatures its energies are still worse than those of Metropolis-Hastings.",
+                    f"E_norm(deg) - E_norm(norm) at {cold_deg.temperature:g}, nats per sentence",
+                    gap(evidence, cold_deg, cold_norm, "energy"),
+                ),
+                *(evidence, cold_deg, cold_norm),
             ),
             above(
                 "At high temperatures degenerate Gibbs hardly ever repeats a sentence.",

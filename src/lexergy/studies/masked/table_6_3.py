@@ -15,8 +15,9 @@ from lexergy.studies.masked.translation import (
     bleu_gap,
     follow,
     gap,
+    where_mixed,
 )
-from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
+from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table, starts_table
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
@@ -49,29 +50,41 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     rows = {(f"{sampler.top_p or 1:g}", sampler): printed for sampler, printed in PRINTED.items()}
     between = f"with a nucleus of {small_norm.top_p} - with all"
     return Conclusion(
-        tables=(samplers_table(evidence, "nucleus", rows),),
+        tables=(samplers_table(evidence, "nucleus", rows), starts_table(evidence, "nucleus", rows)),
         panels=panels_by(evidence, "nucleus", [f"{nucleus or 1:g}" for nucleus in NUCLEI], {"norm": NORM, "deg": DEG}),
         findings=(
-            above(
-                "Degenerate Gibbs is poor with proposals of high entropy and improves with a smaller nucleus.",
-                f"BLEU(deg) {between}",
-                bleu_gap(evidence, small_deg, deg),
+            where_mixed(
+                above(
+                    "Degenerate Gibbs is poor with proposals of high entropy and improves with a smaller nucleus.",
+                    f"BLEU(deg) {between}",
+                    bleu_gap(evidence, small_deg, deg),
+                ),
+                *(evidence, deg, small_deg),
             ),
-            similar(
-                "Metropolis-Hastings is largely robust to the nucleus.",
-                f"BLEU(norm) {between} (similar: within {SIMILAR_BLEU:g})",
-                bleu_gap(evidence, small_norm, norm),
-                SIMILAR_BLEU,
+            where_mixed(
+                similar(
+                    "Metropolis-Hastings is largely robust to the nucleus.",
+                    f"BLEU(norm) {between} (similar: within {SIMILAR_BLEU:g})",
+                    bleu_gap(evidence, small_norm, norm),
+                    SIMILAR_BLEU,
+                ),
+                *(evidence, norm, small_norm),
             ),
-            above(
-                "With the smallest nucleus Metropolis-Hastings is still ahead of degenerate Gibbs.",
-                f"BLEU(norm) - BLEU(deg) with a nucleus of {small_norm.top_p}",
-                bleu_gap(evidence, small_norm, small_deg),
+            where_mixed(
+                above(
+                    "With the smallest nucleus Metropolis-Hastings is still ahead of degenerate Gibbs.",
+                    f"BLEU(norm) - BLEU(deg) with a nucleus of {small_norm.top_p}",
+                    bleu_gap(evidence, small_norm, small_deg),
+                ),
+                *(evidence, small_norm, small_deg),
             ),
-            above(
-                "Its energies are lower there too.",
-                f"E_norm(deg) - E_norm(norm) with a nucleus of {small_norm.top_p}, nats per sentence",
-                gap(evidence, small_deg, small_norm, "energy"),
+            where_mixed(
+                above(
+                    "Its energies are lower there too.",
+                    f"E_norm(deg) - E_norm(norm) with a nucleus of {small_norm.top_p}, nats per sentence",
+                    gap(evidence, small_deg, small_norm, "energy"),
+                ),
+                *(evidence, small_norm, small_deg),
             ),
             above(
                 "A smaller nucleus lowers the novel rate of degenerate Gibbs.",

@@ -16,8 +16,9 @@ from lexergy.studies.masked.translation import (
     bleu_gap,
     follow,
     gap,
+    where_mixed,
 )
-from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table
+from lexergy.studies.masked.translation_tables import Printed, panels_by, samplers_table, starts_table
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
@@ -44,20 +45,29 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
     for block in (RAW, NORM):
         single, name = block._replace(blocks=False), LABELS[block.kind]
         findings += [
-            above(
-                f"Block Gibbs performs very poorly beside block {name}.",
-                f"BLEU({block.kind}) - BLEU(deg), blocks",
-                bleu_gap(evidence, block, DEG),
+            where_mixed(
+                above(
+                    f"Block Gibbs performs very poorly beside block {name}.",
+                    f"BLEU({block.kind}) - BLEU(deg), blocks",
+                    bleu_gap(evidence, block, DEG),
+                ),
+                *(evidence, block, DEG),
             ),
-            above(
-                f"{name}: blocks improve BLEU over single positions.",
-                f"BLEU({block.kind}), blocks - single",
-                bleu_gap(evidence, block, single),
+            where_mixed(
+                above(
+                    f"{name}: blocks improve BLEU over single positions.",
+                    f"BLEU({block.kind}), blocks - single",
+                    bleu_gap(evidence, block, single),
+                ),
+                *(evidence, block, single),
             ),
-            above(
-                f"{name}: blocks lower the energy.",
-                f"E_norm({block.kind}), single - blocks, nats per sentence",
-                gap(evidence, single, block, "energy"),
+            where_mixed(
+                above(
+                    f"{name}: blocks lower the energy.",
+                    f"E_norm({block.kind}), single - blocks, nats per sentence",
+                    gap(evidence, single, block, "energy"),
+                ),
+                *(evidence, block, single),
             ),
             above(
                 f"{name}: blocks raise the rate of novel transitions.",
@@ -66,7 +76,7 @@ def _conclude(evidence: Sequence[Seen]) -> Conclusion:
             ),
         ]
     return Conclusion(
-        tables=(samplers_table(evidence, "positions", rows),),
+        tables=(samplers_table(evidence, "positions", rows), starts_table(evidence, "positions", rows)),
         panels=panels_by(evidence, "positions", ("single", "blocks"), by_kind),
         findings=tuple(findings),
     )

@@ -8,10 +8,10 @@ from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
+    COOLED_SIZES,
     COOLING_METHOD,
     LABELS,
-    METHOD,
-    SIZES,
+    MODEL_METHOD,
     TRANSLATION,
     Kind,
     Sampler,
@@ -29,7 +29,7 @@ from lexergy.tasks.masked.translation import TranslationLaboratory
 
 COOLINGS = (0.02, 0.04, 0.06)
 KINDS: tuple[Kind, ...] = ("norm", "raw")
-SAMPLERS = tuple(Sampler(kind, cooling=cooling) for kind in KINDS for cooling in COOLINGS)
+SAMPLERS = tuple(Sampler(kind, cooling=cooling, start="greedy") for kind in KINDS for cooling in COOLINGS)
 PRINTED = (  # best E_norm, mean acceptance, best BLEU
     *((3277.6, 0.52, 29.16), (3245.65, 0.45, 27.58), (3187.80, 0.41, 26.95)),
     *((3146.4, 0.71, 29.91), (3088.65, 0.62, 28.32), (2146.34, 0.58, 27.21)),
@@ -74,7 +74,7 @@ def _table(evidence: Sequence[Seen], ended: Sequence[Seen]) -> Table:
 
 
 def _findings(evidence: Sequence[Seen], ended: Sequence[Seen], kind: Kind) -> Iterator[Finding]:
-    slow, *_, fast = (Sampler(kind, cooling=cooling) for cooling in COOLINGS)
+    slow, *_, fast = (sampler for sampler in SAMPLERS if sampler.kind == kind)
     name, between = LABELS[kind], f"at {slow.cooling} - at {fast.cooling}"
     yield above(
         f"{name}: the slowest cooling gives the best BLEU.", f"BLEU at the end, {between}", bleu_gap(ended, slow, fast)
@@ -90,7 +90,9 @@ def _findings(evidence: Sequence[Seen], ended: Sequence[Seen], kind: Kind) -> It
 
 
 def _panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
-    estimates = {LABELS[kind]: [estimate(Sampler(kind, cooling=cooling)) for cooling in COOLINGS] for kind in KINDS}
+    estimates = {
+        LABELS[kind]: [estimate(sampler) for sampler in SAMPLERS if sampler.kind == kind] for kind in KINDS
+    }
     return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], estimates)
 
 
@@ -98,8 +100,8 @@ STUDY = Study(
     title="Targets cooled faster and slower",
     part="Table 6.5 and Section 6.8",
     paper=THESIS,
-    method=f"{METHOD} {COOLING_METHOD}",
-    sizes=SIZES,
+    method=f"{MODEL_METHOD} {COOLING_METHOD}",
+    sizes=COOLED_SIZES,
     workspace=TRANSLATION,
     examine=_examine,
     conclude=_conclude,

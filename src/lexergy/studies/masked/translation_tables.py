@@ -4,9 +4,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from lexergy.core.estimation.findings import Estimate
+from lexergy.core.mcmc.diagnostics import MIXED_R_HAT
 from lexergy.report.picture import Panel, Series
 from lexergy.report.table import Cell, Table
-from lexergy.studies.masked.translation import LABELS, Kind, Quantity, Sampler, Seen, average, bleu, during
+from lexergy.studies.masked.translation import (
+    LABELS,
+    Kind,
+    Quantity,
+    Sampler,
+    Seen,
+    average,
+    bleu,
+    during,
+    mixed,
+    started,
+)
+from lexergy.tasks.masked.starts import DISPERSED
 
 ENERGY_AXIS = "local energy, nats per sentence"
 
@@ -20,9 +33,10 @@ class Printed(NamedTuple):
 
 
 def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[str, Sampler], Printed]) -> Table:
-    """Energy, novel transitions and BLEU of samplers; `±` is half of a 95 % interval."""
+    """Energy, mixing, novel transitions and BLEU of samplers; `±` is half of a 95 % interval."""
     columns = (
         *(heading, "sampler", "E_norm, nats per sentence", "± ", "E_norm x 1e-3, thesis"),
+        *("median R-hat", f"sentences above {MIXED_R_HAT:g}"),
         *("accepted", "novel", "novel, thesis", "BLEU", "±  ", "BLEU, thesis"),
     )
     cells: list[tuple[Cell, ...]] = []
@@ -32,10 +46,29 @@ def samplers_table(evidence: Sequence[Seen], heading: str, rows: Mapping[tuple[s
         cells.append(
             (
                 *(label, LABELS[sampler.kind], energy.value, energy.half_width, printed.energy),
+                *mixed(evidence, sampler),
                 *(accepted, novel, printed.novel, score.value, score.half_width, printed.bleu),
             )
         )
     return Table("samplers after the burn-in", columns, cells)
+
+
+def starts_table(evidence: Sequence[Seen], heading: str, rows: Iterable[tuple[str, Sampler]]) -> Table:
+    """What the chains of each start ended with: alike where they have mixed."""
+    by_start = {name: started(evidence, chain) for chain, name in enumerate(DISPERSED)}
+    columns = (
+        *(heading, "sampler", *(f"E_norm, {name}" for name in by_start)),
+        *(f"BLEU, {name}" for name in by_start),
+    )
+    cells = [
+        (
+            *(label, LABELS[sampler.kind]),
+            *(average(seen, sampler, "energy").value for seen in by_start.values()),
+            *(bleu(seen, sampler).value for seen in by_start.values()),
+        )
+        for label, sampler in rows
+    ]
+    return Table("by the chains' start", columns, cells)
 
 
 def points_panel(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, TypeAlias
 
 import psutil
@@ -15,27 +14,20 @@ from lexergy.core.mcmc.metropolis import (
     UNTRUNCATED,
     ChainState,
     Transition,
-    degenerate_gibbs_step,
     initial_state,
-    mask_predict,
     metropolis_step,
-    propose,
 )
 from lexergy.core.mcmc.sweeps import Schedule, Step, Sweep, run_chains
-from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.models.masked.lm import EnergyKind, MaskedLM
 from lexergy.progress import progress_bar
+from lexergy.tasks.masked.starts import STREAMS, StartName, gibbs_step, start_chains
 
-START_STEP = 2**62  # address of the random numbers of the start, which no sweep uses
-START_SWEEPS = 2  # of a start by degenerate Gibbs sampling
 BYTES_PER_LOGIT = 40  # float32 logits, their distribution in float64 and what is made of it on the way
 SHARE_OF_MEMORY = 0.8
-_STREAMS = 2**32  # random streams that the chains of one sentence may use
 
 SamplerName: TypeAlias = Literal["metropolis", "gibbs"]
-StartName: TypeAlias = Literal["sampled", "greedy", "gibbs"]
 
 
 @dataclass(frozen=True)
@@ -111,20 +103,32 @@ def sample_masked_lm(
 
 
 def walk_chains(
-    lm: MaskedLM, templates: Sequence[Sequence[int]], sampling: Sampling, *, progress: bool = False
+    lm: MaskedLM,
+    templates: Sequence[Sequence[int]],
+    sampling: Sampling,
+    *,
+    numbers: Sequence[int] | None = None,
+    progress: bool = False,
 ) -> Iterator[Sweep]:
     """The chains of all templates in one batch, template by template: at their start, then after each sweep.
 
     Masked tokens are filled in and changed, the others stay: the target is exp(-E(y)) over what may stand at the
-    masks. A chain's random numbers depend on (seed, number of its template, number of the chain) alone.
+    masks. A chain's random numbers depend on (seed, number of its template, number of the chain) alone; `numbers` are
+    those of the templates, 0, 1, ... where they are not told.
     """
     starts = lm.pad(templates)
     _check(lm, starts, sampling)
     tokens = starts.repeat_interleave(sampling.chains, dim=0)
-    chain_ids = [_STREAMS * number + chain for number in range(len(starts)) for chain in range(sampling.chains)]
+    told = range(len(starts)) if numbers is None else numbers
+    chain_ids = [STREAMS * number + chain for number in told for chain in range(sampling.chains)]
     free = tokens == lm.mask_token
     energy = lm.energy(sampling.energy)
-    state = initial_state(_start(lm, tokens, free, sampling, chain_ids), energy)
+    filled = start_chains(
+        *(lm, tokens, free, sampling.start, sampling.decoding, sampling.schedule.order),
+        seed=sampling.seed,
+        chain_ids=chain_ids,
+    )
+    state = initial_state(filled, energy)
     nothing = torch.zeros(len(tokens), dtype=torch.long)
     yield Sweep(state, nothing, nothing, nothing)
     step = _step(lm, sampling)
@@ -144,7 +148,7 @@ def walk_chains(
 
 def _step(lm: MaskedLM, sampling: Sampling) -> Step:
     if sampling.sampler == "gibbs":
-        return _gibbs_step(lm, sampling)
+        return gibbs_step(lm, sampling.decoding)
 
     def metropolis(
         state: ChainState, block: Tensor, numbers: Tensor, temperature: float
@@ -160,30 +164,6 @@ def _step(lm: MaskedLM, sampling: Sampling) -> Step:
         )
 
     return metropolis
-
-
-def _gibbs_step(lm: MaskedLM, sampling: Sampling) -> Step:
-    gibbs = partial(degenerate_gibbs_step, conditionals=lm.conditionals, decoding=sampling.decoding)
-    return lambda state, block, numbers, temperature: gibbs(state, block, numbers)
-
-
-def _start(lm: MaskedLM, tokens: Tensor, free: Tensor, sampling: Sampling, chain_ids: Sequence[int]) -> Tensor:
-    """All masks filled at once: each by its likeliest token (the thesis's warm start), or each drawn.
-
-    Chains that start apart can tell whether they have mixed; greedy ones of a sentence all start alike. `gibbs` goes on
-    from the greedy start for two sweeps that take every proposal, as for Table 6.6 of the thesis.
-    """
-    if sampling.start == "sampled":
-        numbers = uniforms(sampling.seed, chain_ids, START_STEP, 0, tokens.shape[1])
-        return propose(tokens, free, numbers, lm.conditionals).tokens
-    filled = mask_predict(tokens, free, lm.conditionals, iterations=1)
-    if sampling.start == "greedy":
-        return filled
-    state = ChainState(filled, torch.zeros(len(filled), dtype=torch.double))
-    schedule = Schedule(sweeps=START_SWEEPS, order=sampling.schedule.order)
-    others = [_STREAMS // 2 + chain for chain in chain_ids]  # random numbers that the walk itself does not use
-    *_, last = run_chains(state, free, schedule, _gibbs_step(lm, sampling), seed=sampling.seed, chain_ids=others)
-    return last.state.tokens
 
 
 def _sentence(lm: MaskedLM, tokens: Tensor, energies: Tensor, counts: Tensor, burn_in: int) -> SampledSentence:

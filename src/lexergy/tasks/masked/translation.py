@@ -3,7 +3,7 @@
 runs/reproduce/translation-cpu-seed0/
     pairs/      tokenizer, tokens of the training and validation pairs, the test pairs as text
     model/      weights and tokenizer
-    walks/      one stage per sampler: what its chains did to each test sentence
+    walks/      one stage per sampler: what its chains did to each test sentence, a shard per few sentences
 """
 
 import json
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -29,15 +28,25 @@ from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.recipes.masked import TranslationRecipe
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.shards import num_shards
 from lexergy.runs.stages import Facts, Stage, stage_seed
-from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace
-from lexergy.tasks.masked.mcmc import Sampling
-from lexergy.tasks.masked.translation_walks import Walk, mask_predict_translations, read_walk, walk_translations
+from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace, stage_store
+from lexergy.tasks.masked.translation_walks import (
+    REPLACEMENTS,
+    Task,
+    Translating,
+    Walk,
+    mask_predict_translations,
+    read_walk,
+    tasks_by_length,
+    walk_translations,
+)
 from lexergy.training.objectives.translation import ConditionalMasking, TokenPairs
 from lexergy.training.stage import seeded, train_into
 
-TOKENIZER, TOKENS, TEST, TABLE = "bpe", "tokens.safetensors", "test.json", "table.parquet"
-WALKS = "walks"
+TOKENIZER, TOKENS, TEST = "bpe", "tokens.safetensors", "test.json"
+WALKS, SHARDS = "walks", "shards"
+CHAINS_PER_SHARD = 100
 
 
 class TranslationLaboratory:
@@ -65,33 +74,49 @@ class TranslationLaboratory:
         content = (self.pairs_stage.folder / TEST).read_text(encoding="utf-8")
         return [Pair(*pair) for pair in json.loads(content)]
 
-    def walk(self, name: str, sampling: Sampling, sentences: int) -> Walk:
+    def walk(self, name: str, translating: Translating) -> Walk:
         """What the chains of a sampler did to the first test sentences; all samplers meet the same random numbers."""
-        shared = replace(sampling, seed=stage_seed(self.recipe.seed, WALKS))
-
-        def table() -> pa.Table:
-            return walk_translations(self.lm, self.test_pairs[:sentences], shared, progress=self.workspace.progress)
-
-        return read_walk(self._measured(name, asdict(shared) | {"sentences": sentences}, table))
+        sampling = replace(translating.sampling, seed=stage_seed(self.recipe.seed, WALKS))
+        shared = replace(translating, sampling=sampling)
+        return self._measured(
+            name,
+            asdict(shared) | ({"replacements": REPLACEMENTS} if shared.descend else {}),
+            shared.sentences,
+            max(1, CHAINS_PER_SHARD // sampling.chains),
+            lambda tasks: walk_translations(self.lm, tasks, shared),
+        )
 
     def mask_predicted(self, iterations: int) -> Walk:
         """Mask-Predict's translations of all test sentences; one iteration is the chains' greedy start."""
-        return read_walk(
-            self._measured(
-                f"mask-predict-{iterations}",
-                {"iterations": iterations},
-                lambda: mask_predict_translations(self.lm, self.test_pairs, iterations),
-            )
+        return self._measured(
+            f"mask-predict-{iterations}",
+            {"iterations": iterations},
+            len(self.test_pairs),
+            CHAINS_PER_SHARD,
+            lambda tasks: mask_predict_translations(self.lm, tasks, iterations),
         )
 
-    def _measured(self, name: str, config: dict[str, Any], table: Callable[[], pa.Table]) -> pa.Table:
+    def _measured(
+        self,
+        name: str,
+        config: dict[str, Any],
+        sentences: int,
+        per_shard: int,
+        table: Callable[[Sequence[Task]], pa.Table],
+    ) -> Walk:
+        """Shard by shard, each of sentences of about one length."""
+        pairs = self.test_pairs[:sentences]
+        count = num_shards(len(pairs), per_shard)
+
         def build(stage: OpenStage) -> Facts:
-            with atomic_path(stage.folder / TABLE) as partial:
-                parquet.write_table(table(), partial)
-            return {}
+            tasks = tasks_by_length(self.lm, pairs)
+            shards = [tasks[first : first + per_shard] for first in range(0, len(tasks), per_shard)]
+            store = stage.store(SHARDS, per_shard=per_shard)
+            store.fill(count, lambda number: table(shards[number]), name, progress=stage.progress)
+            return {"shards": count, "per_shard": per_shard}
 
         stage = self.workspace.stage(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)
-        return parquet.read_table(stage.folder / TABLE)
+        return read_walk(stage_store(stage, SHARDS, per_shard=stage.facts["per_shard"]).table(stage.facts["shards"]))
 
     @cached_property
     def pairs_stage(self) -> Stage:

@@ -73,6 +73,13 @@ def test_what_is_said_of_the_chains(masked_lm, capsys, options, sentence):
     assert sentence in capsys.readouterr().out.replace("\n", " ")
 
 
+@pytest.mark.parametrize("start", ["sampled", "dispersed"])
+def test_chains_that_mix_are_said_to_have_mixed_at_the_defaults(masked_lm, capsys, start):
+    """Two words of six: all fillings are soon met."""
+    assert run_command(["mcmc", masked_lm, "--length", "2", "--start", start]) == 0
+    assert "The chains have mixed: split R-hat 1.0" in capsys.readouterr().out.replace("\n", " ")
+
+
 @pytest.fixture(scope="module")
 def others(tmp_path_factory):
     """A causal LM, and an encoder without its head."""
@@ -90,7 +97,7 @@ def others(tmp_path_factory):
         (["MODEL", "--prompt", "[MASK]", "--length", "3"], ["`--length` is 3 beside `--prompt`"]),
         (["MODEL", "--chains", "1000000000"], ["`chains` is 1000000000", "GB", "expected at most"]),
         (["MODEL", "--length", "500"], ["502 tokens", "at most 32"]),
-        (["MODEL", "--burn-in", "40"], ["`--burn-in` is 40 of 33 sweeps"]),
+        (["MODEL", "--burn-in", "140"], ["`--burn-in` is 140 of 100 sweeps"]),
         (["MODEL", "--top-p", "0"], ["`--top-p` is 0"]),
         (["OTHERS/gpt2"], ["holds GPT2LMHeadModel", "expected a masked LM with its head"]),
         (["OTHERS/encoder"], ["holds BertModel"]),

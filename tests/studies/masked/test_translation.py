@@ -38,7 +38,9 @@ def walk(texts, *, energy=10.0, novel=0.5, accepted=0.5, sweeps=8, apart=0.0):
     proposed[..., 0] = 0
     every = np.broadcast_to(texts[:, None, None], shape)
     # Energies differ from sentence to sentence, so that an interval has a width.
-    energies = np.broadcast_to(energy + np.arange(3.0)[:, None, None] / 10, shape) + np.arange(1 + sweeps) % 3 / 10 - 0.1
+    energies = (
+        np.broadcast_to(energy + np.arange(3.0)[:, None, None] / 10, shape) + np.arange(1 + sweeps) % 3 / 10 - 0.1
+    )
     energies = energies + apart * (np.arange(4.0) - 1.5)[:, None]
     return Walk(
         local=energies,

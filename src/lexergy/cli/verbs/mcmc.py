@@ -36,6 +36,7 @@ class StartChoice(StrEnum):
     SAMPLED = "sampled"
     GREEDY = "greedy"
     GIBBS = "gibbs"
+    DISPERSED = "dispersed"
 
 
 MaskedModel = Annotated[
@@ -66,12 +67,12 @@ NumChains = Annotated[
 ]
 NumSweeps = Annotated[
     int,
-    typer.Option("--sweeps", help="How often each position is visited.", callback=at_least(1, "33 as in the thesis")),
+    typer.Option("--sweeps", help="How often each position is visited.", callback=at_least(1, "100 is a good start")),
 ]
 BurnIn = Annotated[
     int,
     typer.Option(
-        "--burn-in", help="First sweeps, left out of all numbers.", callback=at_least(0, "7 as in the thesis")
+        "--burn-in", help="First sweeps, left out of all numbers.", callback=at_least(0, "20 is a good start")
     ),
 ]
 Target = Annotated[EnergyChoice, typer.Option("--energy", help="Locally normalised, or raw masked logits.")]
@@ -105,7 +106,8 @@ Start = Annotated[
     StartChoice,
     typer.Option(
         "--start",
-        help="Fill the masks by drawing, or greedily (all chains alike); `gibbs`: greedily, then two sweeps of it.",
+        help="Fill the masks by drawing, or greedily (all chains alike); `gibbs`: greedily, then two sweeps of it; "
+        "`dispersed`: greedily, by Mask-Predict, at random and by hot Gibbs sampling in turn.",
     ),
 ]
 Plot = Annotated[
@@ -119,8 +121,8 @@ def mcmc(
     translate: Sources = None,
     length: Length = None,
     chains: NumChains = 8,
-    sweeps: NumSweeps = 33,
-    burn_in: BurnIn = 7,
+    sweeps: NumSweeps = 100,
+    burn_in: BurnIn = 20,
     energy: Target = EnergyChoice.LOCAL,
     sampler: Sampler = SamplerChoice.METROPOLIS,
     order: Order = OrderChoice.RANDOM,
@@ -143,7 +145,7 @@ def mcmc(
 
     \b
       lexergy mcmc runs/from-scratch --length 12 --chains 8
-      lexergy mcmc runs/from-scratch --prompt "the [MASK] [MASK] of the union" --sweeps 100
+      lexergy mcmc runs/from-scratch --prompt "the [MASK] [MASK] of the union" --sweeps 200
       lexergy mcmc path/to/bert --length 20 --block-size 5 --last-block-size 1 --plot chains.png
       lexergy mcmc runs/reproduce/translation-cpu-seed0 --translate "Ich habe Hunger." --cooling 0.02
     """
@@ -213,6 +215,8 @@ def _print_sentence(title: str, sentence: "SampledSentence", sampling: "Sampling
 
 def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
     """What the numbers allow to say of the chains."""
+    from lexergy.core.mcmc.diagnostics import LEAST_ESS, MIXED_R_HAT
+
     if sampling.sampler == "gibbs":
         return "Degenerate Gibbs sampling: these sentences follow no energy's distribution."
     if sampling.schedule.cooling:
@@ -228,9 +232,9 @@ def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
             "after the burn-in, and energies that change."
         )
     return (
-        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below 1.01 and 50 per chain): treat them as "
-        "where the chains happened to be; make more `--sweeps`, or larger blocks at first (`--block-size 4 "
-        "--last-block-size 1`)."
+        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below {MIXED_R_HAT:g} and an effective sample "
+        f"size of {LEAST_ESS:.0f}): treat the sentences as where the chains happened to be; make more `--sweeps`, or "
+        "larger blocks at first (`--block-size 4 --last-block-size 1`)."
     )
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class RememberedRows:
-    """Answers (N, F) to rows (N, L) of a function that treats each row alone; the `limit` rows asked for last are kept."""
+    """Answers (N, F) to rows (N, L) of a function that treats each row alone, the last `limit` asked for."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], limit: int) -> None:
         self.function = function

@@ -90,9 +90,7 @@ def _findings(evidence: Sequence[Seen], ended: Sequence[Seen], kind: Kind) -> It
 
 
 def _panel(ylabel: str, estimate: Callable[[Sampler], Estimate]) -> Panel:
-    estimates = {
-        LABELS[kind]: [estimate(sampler) for sampler in SAMPLERS if sampler.kind == kind] for kind in KINDS
-    }
+    estimates = {LABELS[kind]: [estimate(sampler) for sampler in SAMPLERS if sampler.kind == kind] for kind in KINDS}
     return points_panel("cooling per sweep", ylabel, [f"{cooling:g}" for cooling in COOLINGS], estimates)
 
 

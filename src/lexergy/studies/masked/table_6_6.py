@@ -88,9 +88,9 @@ STUDY = Study(
         "greedy translation and the first sweep two sweeps take every proposal. After the last sweep single tokens are "
         f"replaced, by any of the {REPLACEMENTS} likeliest in their context, until no replacement lowers the energy. A "
         "token whose -log p in its context is above E_norm cannot lower that energy, whose terms are all positive: "
-        "where no more tokens than were tried are below it, the end is a mode of the local energy for certain. Degenerate "
-        "Gibbs starts at the greedy translation too, and its last sweep is what counts. The warm start is Mask-Predict's "
-        "first iteration. All are BLEU on the whole test set."
+        "where no more tokens than were tried are below it, the end is a mode of the local energy for certain. "
+        "Degenerate Gibbs starts at the greedy translation too, and its last sweep is what counts. The warm start is "
+        "Mask-Predict's first iteration. BLEU is on the whole test set."
     ),
     sizes=COOLED_SIZES,
     workspace=TRANSLATION,

@@ -23,8 +23,8 @@ from lexergy.tasks.masked.translation_walks import Translating, Walk
 
 TRANSLATION = Opener(TranslationRecipe, open_translation, "test sentences")
 SIZES = {
-    "cpu": Size("translation-cpu", {"sentences": 100, "chains": 4, "sweeps": 120, "burn_in": 20}),
-    "paper": Size("paper/translation", {"sentences": 1000, "chains": 4, "sweeps": 120, "burn_in": 20}),
+    "cpu": Size("translation-cpu", {"sentences": 100, "chains": 4, "sweeps": 80, "burn_in": 20}),
+    "paper": Size("paper/translation", {"sentences": 1000, "chains": 4, "sweeps": 80, "burn_in": 20}),
 }
 COOLED_SIZES = {  # 0.02 per sweep ends at temperature 0.02; the whole test set
     "cpu": Size("translation-cpu", {"sentences": 875, "chains": 1, "sweeps": 50, "burn_in": 0}),
@@ -42,12 +42,12 @@ MODEL_METHOD = (
     "are sums over its data. BLEU is sacreBLEU's."
 )
 METHOD = (
-    f"{MODEL_METHOD} The chains of a sentence start far apart: at the greedy translation of the likeliest length, where "
-    "the thesis starts them all, at Mask-Predict's, at tokens drawn uniformly from the vocabulary, and after two sweeps "
-    "of Gibbs sampling at temperature 2. R-hat is rank-normalised split R-hat of E_norm after the burn-in, sentence by "
-    f"sentence; a sampler counts as mixed where at least {ENOUGH_MIXED:.0%} of the sentences are below {MIXED_R_HAT:g}. "
-    "An energy or a BLEU of chains that have not mixed is that of where they happened to be: no comparison of such is "
-    "decided. BLEU is of all samples after the burn-in as one corpus."
+    f"{MODEL_METHOD} The chains of a sentence start far apart: at the greedy translation of the likeliest length, "
+    "where the thesis starts them all, at Mask-Predict's, at tokens drawn uniformly from the vocabulary, and after two "
+    "sweeps of Gibbs sampling at temperature 2. R-hat is rank-normalised split R-hat of E_norm after the burn-in, "
+    f"sentence by sentence; a sampler counts as mixed where at least {ENOUGH_MIXED:.0%} of the sentences are below "
+    f"{MIXED_R_HAT:g}. An energy or a BLEU of chains that have not mixed is that of where they happened to be: no "
+    "comparison of such is decided. BLEU is of all samples after the burn-in as one corpus."
 )
 BLOCK_METHOD = (
     f"Blocks of {FIRST_BLOCK} positions are proposed together, and smaller ones from sweep to sweep, down to single "
@@ -55,8 +55,9 @@ BLOCK_METHOD = (
 )
 NUM_RESAMPLES = 1000
 COOLING_METHOD = (
-    "The target is exp(-E / T), where T starts at 1 and falls by a fixed amount per sweep, to 0.02, where it stays. One "
-    "chain per sentence, from the greedy translation. A cooled chain samples no distribution, so that there is no R-hat."
+    "The target is exp(-E / T), where T starts at 1 and falls by a fixed amount per sweep, to 0.02, where it stays. "
+    "One chain per sentence, from the greedy translation. A cooled chain samples no distribution, so that there is no "
+    "R-hat."
 )
 
 Kind: TypeAlias = Literal["norm", "raw", "deg"]
@@ -169,8 +170,7 @@ def follow(
     """The walks of samplers, after the burn-in."""
     kept = slice(1 + settings["burn_in"], None)
     return {
-        sampler: Followed(laboratory.walk(sampler.name, sampler.translating(settings)), kept)
-        for sampler in samplers
+        sampler: Followed(laboratory.walk(sampler.name, sampler.translating(settings)), kept) for sampler in samplers
     }
 
 
@@ -204,8 +204,9 @@ def mixed(evidence: Sequence[Seen], name: Hashable) -> Mixed:
 def where_mixed(finding: Finding, evidence: Sequence[Seen], *samplers: Sampler) -> Finding:
     """Not decided where one of the samplers that it compares has not mixed; the sentence then says which."""
     seen = {sampler: mixed(evidence, sampler) for sampler in samplers}
+    above = f"of the sentences above {MIXED_R_HAT:g}"
     doubts = [
-        f"{sampler.label}: median R-hat {told.median:.2f}, {told.share_above:.0%} of the sentences above {MIXED_R_HAT:g}"
+        f"{sampler.label}: median R-hat {told.median:.2f}, {told.share_above:.0%} {above}"
         for sampler, told in seen.items()
         if not told.enough
     ]

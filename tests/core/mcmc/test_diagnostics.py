@@ -36,10 +36,10 @@ def test_slow_chains_have_a_small_effective_sample_size():
 
 
 def trials(draws_of, count=100):
-    """In how many of them the chains are said to have mixed, 8 chains of 26 or of 80 draws."""
+    """In how many of them the chains are said to have mixed, for several numbers of chains and draws."""
     generator = torch.Generator().manual_seed(1)
-    for num_draws in (26, 80):
-        yield sum(mixing(draws_of(torch.randn(8, num_draws, generator=generator))).mixed for _ in range(count))
+    for shape in ((8, 26), (8, 80), (4, 100), (4, 400)):
+        yield sum(mixing(draws_of(torch.randn(shape, generator=generator))).mixed for _ in range(count))
 
 
 def slowly(rho):

@@ -215,7 +215,7 @@ def _print_sentence(title: str, sentence: "SampledSentence", sampling: "Sampling
 
 def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
     """What the numbers allow to say of the chains."""
-    from lexergy.core.mcmc.diagnostics import LEAST_ESS, MIXED_R_HAT
+    from lexergy.core.mcmc.diagnostics import LEAST_ESS
 
     if sampling.sampler == "gibbs":
         return "Degenerate Gibbs sampling: these sentences follow no energy's distribution."
@@ -232,8 +232,8 @@ def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
             "after the burn-in, and energies that change."
         )
     return (
-        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below {MIXED_R_HAT:g} and an effective sample "
-        f"size of {LEAST_ESS:.0f}): treat the sentences as where the chains happened to be; make more `--sweeps`, or "
+        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below {mixing.r_hat_limit:.3g} and an effective "
+        f"sample size of {LEAST_ESS:.0f}): treat the sentences as where the chains happened to be; make more `--sweeps`, or "
         "larger blocks at first (`--block-size 4 --last-block-size 1`)."
     )
 

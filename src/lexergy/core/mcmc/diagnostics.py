@@ -5,9 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-# Vehtari et al. 2021 ask for R-hat below 1.01 and 400 independent draws' worth. Chains of text are short: 1.01 is what
-# independent draws themselves show in 8 chains of 26. These two independent draws meet nearly always from 200 on.
-MIXED_R_HAT = 1.05
+R_HAT_OF_LONG_CHAINS = 1.01  # Vehtari et al. 2021
+# Chains of text are short, and R-hat of T independent draws per chain is itself above 1 by about (F - 1) / T, where F has
+# an F distribution: by no more than 3 / T nearly always.
+R_HAT_NOISE = 3.0
+MIXED_R_HAT = 1.05  # however short the chains are
 LEAST_ESS = 100.0  # a mean is then known to a tenth of the quantity's deviation
 FEWEST_DRAWS = 4
 
@@ -21,8 +23,13 @@ class Mixing(NamedTuple):
     num_draws: int  # per chain
 
     @property
+    def r_hat_limit(self) -> float:
+        """What R-hat is to stay below: independent draws do, in chains of any length."""
+        return max(R_HAT_OF_LONG_CHAINS, min(MIXED_R_HAT, 1 + R_HAT_NOISE / self.num_draws))
+
+    @property
     def mixed(self) -> bool:
-        return self.r_hat < MIXED_R_HAT and self.ess >= LEAST_ESS
+        return self.r_hat < self.r_hat_limit and self.ess >= LEAST_ESS
 
 
 def mixing(draws: Tensor) -> Mixing:  # (C, T)

@@ -60,7 +60,7 @@ def starts_table(evidence: Sequence[Seen], heading: str, rows: Iterable[tuple[st
         *(heading, "sampler", *(f"E_norm, {name}" for name in by_start)),
         *(f"BLEU, {name}" for name in by_start),
     )
-    cells = [
+    cells: list[tuple[Cell, ...]] = [
         (
             *(label, LABELS[sampler.kind]),
             *(average(seen, sampler, "energy").value for seen in by_start.values()),

@@ -19,6 +19,8 @@ class FieldRecipe(Section):
 class MaskedObjectivesRecipe(Recipe):
     """Everything that decides the trainings; `cmudict` is the file of the pronouncing dictionary.
 
+    `few_phonemes` is how Figure 6.1 trains on the few that a masked LM has left.
+
     Examples:
         >>> from lexergy import MaskedObjectivesRecipe, load_recipe
         >>> load_recipe("masked-objectives-cpu", MaskedObjectivesRecipe).synthetic.hidden_size > 0
@@ -28,6 +30,7 @@ class MaskedObjectivesRecipe(Recipe):
     cmudict: str
     synthetic: FieldRecipe
     phonemes: FieldRecipe
+    few_phonemes: FieldRecipe
 
 
 class PairsRecipe(Section):

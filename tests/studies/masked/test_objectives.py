@@ -8,12 +8,14 @@ from lexergy.cli.main import run_command
 from lexergy.core.estimation.findings import Verdict
 from lexergy.data.phonemes import PAD
 from lexergy.models.architectures.masked_lstm import MaskedLSTM
+from lexergy.recipes.loader import load_recipe
+from lexergy.recipes.masked import MaskedObjectivesRecipe
 from lexergy.report.study_page import write_study
 from lexergy.studies.masked import figure_6_1, table_6_1, table_6_1_phonemes
 from lexergy.studies.masked.objectives import Dataset, gap
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.tasks.masked import objectives as masked_objectives
-from lexergy.tasks.masked.objectives import SequenceData, measure
+from lexergy.tasks.masked.objectives import SequenceData, measure, sequence_data
 from toys.recipes import TRAINING
 
 PHONEMES = "".join(
@@ -25,7 +27,8 @@ PHONEMES = "".join(
 def recipe(tmp_path, monkeypatch):
     (tmp_path / "cmudict").write_text(PHONEMES)
     field = {"hidden_size": 4, "training": TRAINING | {"max_steps": 3, "batch_size": 16}}
-    content = {"name": "tiny", "cmudict": str(tmp_path / "cmudict"), "synthetic": field, "phonemes": field}
+    content = {"name": "tiny", "cmudict": str(tmp_path / "cmudict"), "synthetic": field}
+    content |= {"phonemes": field, "few_phonemes": field}
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(content))
     monkeypatch.setattr(masked_objectives, "HELD_OUT", 50)
@@ -67,9 +70,9 @@ def test_another_ordering_does_not_hold():
 
 
 def curves(masked_lm, **nll):
-    sizes = figure_6_1.SIZES
+    sizes = figure_6_1.SYNTHETIC_SIZES
     trained = {method: dict(zip(sizes, map(facts, values), strict=True)) for method, values in nll.items()}
-    return dict.fromkeys(figure_6_1.SOURCES, figure_6_1.Curves(facts(masked_lm), trained))
+    return dict.fromkeys(figure_6_1.CORPORA, figure_6_1.Curves(facts(masked_lm), trained))
 
 
 def test_the_projection_is_judged_on_little_data():
@@ -80,7 +83,19 @@ def test_the_projection_is_judged_on_little_data():
     ]
     verdicts = [finding.verdict for finding in figure_6_1.STUDY.conclude(evidence).findings]
     # Better than the masked LM: all three; on little data: KL is, KL + PLL is worse there and better only with more.
-    assert verdicts == [Verdict.HOLDS] * 4 + [Verdict.DOES_NOT_HOLD]
+    assert verdicts == ([Verdict.HOLDS] * 4 + [Verdict.DOES_NOT_HOLD]) * 2
+
+
+def test_the_masked_lm_of_phonemes_has_seen_none_of_the_others(recipe, monkeypatch):
+    """One split for all sizes: what is held out is the same, and the smaller sets lie within each other."""
+    monkeypatch.setattr(masked_objectives, "FOR_PROJECTIONS", 9)
+    loaded = load_recipe(recipe, MaskedObjectivesRecipe)
+    reserved, few, fewer = (sequence_data(loaded, "phoneme-short", size) for size in (None, 9, 4))
+    assert torch.equal(reserved.test, few.test)
+    assert torch.equal(few.train[:4], fewer.train)
+    rows = [{tuple(row) for row in part.tolist()} for part in (reserved.train, few.train, few.test)]
+    assert not (rows[0] | rows[1]) & rows[2]
+    assert len(reserved.train) + len(few.train) + len(few.validation) + len(few.test) == 60
 
 
 def test_held_out_numbers_are_exact():
@@ -114,9 +129,10 @@ def test_how_sure_a_gap_of_one_seed_is():
 def test_end_to_end(name, recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(table_6_1, "PRINTED", {Dataset("p", 1000): (5.32,) * 6, Dataset("h+", 10000): (6.4,) * 6})
     monkeypatch.setattr(table_6_1_phonemes, "PRINTED", {Dataset("phoneme-disjoint", None): (None,) * 6})
-    monkeypatch.setattr(figure_6_1, "SOURCES", {"p": "palindromes"})
-    monkeypatch.setattr(figure_6_1, "SIZES", (30, 2000))
-    monkeypatch.setattr(figure_6_1, "PRETRAINING", 100)
+    corpora = {"p": ("palindromes", 100, (30, 2000)), "phoneme-short": ("phonemes", None, (3, 5))}
+    monkeypatch.setattr(figure_6_1, "CORPORA", {key: figure_6_1.Corpus(*of) for key, of in corpora.items()})
+    monkeypatch.setattr(figure_6_1, "GROUPS", {"Both": ("p", "phoneme-short")})
+    monkeypatch.setattr(masked_objectives, "FOR_PROJECTIONS", 9)
     study = load_study(name)
     result = reproduce(name, study, recipe=recipe, runs=tmp_path / "runs", progress=False)
     files = write_study(result, tmp_path / "results", "the command")

@@ -6,12 +6,13 @@ from lexergy.models.architectures.masked_lstm import PAD, MaskedLSTM
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.training.loop import train
 from lexergy.training.objectives.masked import (
-    SampledPseudoLikelihood,
     SequenceObjective,
     likelihood,
     masked_conditionals,
     projection,
     pseudo_likelihood,
+    sampled_projection,
+    sampled_pseudo_likelihood,
     sequence_losses,
     true_conditionals,
 )
@@ -78,11 +79,18 @@ def test_projection_by_hand_and_with_likelihood():
     torch.testing.assert_close(both, by_hand + pseudo_likelihood(model, TOKENS))
 
 
-def test_one_position_at_a_time_has_the_same_mean():
+@pytest.mark.parametrize("name", ["pseudo_likelihood", "kl", "kl_pll"])
+def test_one_position_at_a_time_has_the_same_mean(name):
     """Over many draws; the standard error of the mean bounds the gap, at four of them."""
     model, tokens = lstm(), torch.tensor([[0, 2, 1], [1, 2, PAD]])
-    sampled = SampledPseudoLikelihood(tokens, tokens)
-    exact = float(sequence_losses(pseudo_likelihood, model, tokens).mean())
+    teacher = MaskedLSTM(3, 4, seed=7)
+    with_likelihood = name == "kl_pll"
+    if name == "pseudo_likelihood":
+        sampled, loss = sampled_pseudo_likelihood(tokens, tokens), pseudo_likelihood
+    else:
+        sampled = sampled_projection(teacher, tokens, tokens, with_likelihood=with_likelihood)
+        loss = projection(teacher, with_likelihood=with_likelihood)
+    exact = float(sequence_losses(loss, model, tokens).mean())
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         draws = torch.stack([sampled.loss(model, torch.tensor([0, 1]), generator)[0] for _ in range(100)])

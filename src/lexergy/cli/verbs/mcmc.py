@@ -232,9 +232,9 @@ def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
             "after the burn-in, and energies that change."
         )
     return (
-        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below {mixing.r_hat_limit:.3g} and an effective "
-        f"sample size of {LEAST_ESS:.0f}): treat the sentences as where the chains happened to be; make more `--sweeps`, or "
-        "larger blocks at first (`--block-size 4 --last-block-size 1`)."
+        f"WARNING: the chains have not mixed ({numbers}; expected R-hat below {mixing.r_hat_limit:.3g} and an "
+        f"effective sample size of {LEAST_ESS:.0f}): treat the sentences as where the chains happened to be; make more "
+        "`--sweeps`, or larger blocks at first (`--block-size 4 --last-block-size 1`)."
     )
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from torch import Tensor
 
 R_HAT_OF_LONG_CHAINS = 1.01  # Vehtari et al. 2021
-# Chains of text are short, and R-hat of T independent draws per chain is itself above 1 by about (F - 1) / T, where F has
-# an F distribution: by no more than 3 / T nearly always.
+# Chains of text are short, and R-hat of T independent draws per chain is itself above 1, by about (F - 1) / T where F
+# has an F distribution: by no more than 3 / T nearly always.
 R_HAT_NOISE = 3.0
 MIXED_R_HAT = 1.05  # however short the chains are
 LEAST_ESS = 100.0  # a mean is then known to a tenth of the quantity's deviation

@@ -18,19 +18,20 @@ from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
 from lexergy.data.synthetic import SequenceDistribution, hidden_markov, palindromes
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
-from lexergy.recipes.masked import MaskedObjectivesRecipe
+from lexergy.recipes.masked import FieldRecipe, MaskedObjectivesRecipe
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace
 from lexergy.training.objectives.masked import (
-    SampledPseudoLikelihood,
     SequenceLoss,
     SequenceObjective,
     likelihood,
     masked_conditionals,
     projection,
     pseudo_likelihood,
+    sampled_projection,
+    sampled_pseudo_likelihood,
     sequence_losses,
 )
 from lexergy.training.stage import train_into
@@ -40,7 +41,10 @@ HELD_OUT, VALIDATION = 10_000, 1_000  # sequences drawn from a known distributio
 TEST_SHARE, VALIDATION_SHARE = 0.1, 0.02  # of the phonemes
 HMM_SEED, LOW_ENTROPY, HIGH_ENTROPY = 0, 5.0, 6.43  # nats, as the thesis's ground truths
 
-Source: TypeAlias = Literal["p", "h", "h+", "phoneme", "phoneme-disjoint"]
+RESERVED = "phoneme-short"  # phonemes of which most are reserved for a masked LM, few left for its projections
+SHORT_LENGTH, FOR_PROJECTIONS = 4, 3_000
+
+Source: TypeAlias = Literal["p", "h", "h+", "phoneme", "phoneme-disjoint", "phoneme-short"]
 ObjectiveName: TypeAlias = Literal["likelihood", "pseudo_likelihood", "masked_conditionals", "kl", "kl_pll"]
 
 DISTRIBUTIONS: dict[str, Callable[[], SequenceDistribution]] = {
@@ -59,6 +63,7 @@ class SequenceData(NamedTuple):
     validation: Tensor  # (M, L)
     test: Tensor  # (K, L)
     distribution: SequenceDistribution | None
+    lengths: Tensor | None = None  # how often each length occurs, where the training data are too few to say
 
 
 class Experiment:
@@ -78,7 +83,7 @@ class Experiment:
     ) -> Stage:
         """The training on `size` sequences (None: all); a projection starts from its teacher's weights."""
         is_synthetic = source in DISTRIBUTIONS
-        field = self.recipe.synthetic if is_synthetic else self.recipe.phonemes
+        field = self._field(source, size)
         config: dict[str, Any] = {"source": source, "size": size, "objective": objective, **field.model_dump()}
         if not is_synthetic:
             config["cmudict"] = fingerprint(self.recipe.cmudict)
@@ -98,9 +103,15 @@ class Experiment:
     def energies(self, source: Source, size: int | None, stage: Stage) -> tuple[Tensor, Tensor]:
         """E of each held-out sequence under a training's model, and the sequences' lengths, (K,) each."""
         data = sequence_data(self.recipe, source, size)
-        field = self.recipe.synthetic if source in DISTRIBUTIONS else self.recipe.phonemes
+        field = self._field(source, size)
         model = _read_weights(MaskedLSTM(data.vocab_size, field.hidden_size, seed=0), stage)
         return _energies(model, data), lengths_of(data.test)
+
+    def _field(self, source: Source, size: int | None) -> FieldRecipe:
+        """Wide and long enough for the data."""
+        if source in DISTRIBUTIONS:
+            return self.recipe.synthetic
+        return self.recipe.few_phonemes if source == RESERVED and size is not None else self.recipe.phonemes
 
 
 @contextmanager
@@ -112,6 +123,8 @@ def open_experiment(recipe: MaskedObjectivesRecipe, folder: Path, *, progress: b
 
 def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | None) -> SequenceData:
     """Training, validation and held-out sequences: the same for all objectives, others for each seed."""
+    if source == RESERVED:
+        return _short_phonemes(recipe, size)
     seed = stage_seed(recipe.seed, f"data {source} {size}")
     if source in DISTRIBUTIONS:
         distribution = DISTRIBUTIONS[source]()
@@ -126,19 +139,31 @@ def sequence_data(recipe: MaskedObjectivesRecipe, source: Source, size: int | No
     return SequenceData(len(phonemes.symbols), kept if size is None else kept[:size], validation, test, None)
 
 
+def _short_phonemes(recipe: MaskedObjectivesRecipe, size: int | None) -> SequenceData:
+    """At most four phonemes, one split for all sizes: None is what is reserved for a masked LM, none of which is in the
+    smaller sets; no held-out sequence is in either."""
+    phonemes, seed = load_phonemes(recipe.cmudict, SHORT_LENGTH), stage_seed(recipe.seed, f"data {RESERVED}")
+    rest, test = split_sequences(phonemes.tokens, TEST_SHARE, seed)
+    kept, validation = split_sequences(rest, VALIDATION_SHARE, seed + 1)
+    shuffled = kept[torch.randperm(len(kept), generator=torch.Generator().manual_seed(seed))]
+    train_set = shuffled[FOR_PROJECTIONS:] if size is None else shuffled[:FOR_PROJECTIONS][:size]
+    return SequenceData(len(phonemes.symbols), train_set, validation, test, None, lengths_of(rest))
+
+
 def measure(model: MaskedLSTM, data: SequenceData, *, progress: bool) -> dict[str, float]:
     """Held-out numbers in nats per sequence: exact -log p, -PLL and -MLM, and the distribution's own where it is known.
 
     The objectives but the likelihood say nothing of how likely a length is, so that of sequences of several lengths
-    p(y) = p(n) exp(-E(y)) / Z_n, with the training data's share of each length. `nll_one_z` divides by the sum of
-    all Z_n instead and leaves the lengths to the energy.
+    p(y) = p(n) exp(-E(y)) / Z_n, with the training data's share of each length, or that of
+    `data.lengths`. `nll_one_z` divides by the sum of all Z_n instead and leaves the lengths to the energy.
     """
     lengths = lengths_of(data.test)
     log_z = torch.zeros(int(lengths.max()) + 1, dtype=torch.double)
     for length in lengths.unique().tolist():
         log_z[length] = log_partition(model, length, progress=progress)
     energies = _energies(model, data)
-    share = lengths_of(data.train).bincount(minlength=len(log_z)).double() / len(data.train)
+    seen = lengths_of(data.train) if data.lengths is None else data.lengths
+    share = seen.bincount(minlength=len(log_z)).double() / len(seen)
     present = lengths.unique()
     facts = {
         "nll": float((energies + log_z[lengths] - share[lengths].log()).mean()),
@@ -177,8 +202,10 @@ def _energies(model: MaskedLSTM, data: SequenceData) -> Tensor:  # -> (K,)
 
 
 def _objective(name: ObjectiveName, data: SequenceData, teacher: MaskedLSTM | None) -> SequenceObjective:
-    if name == "pseudo_likelihood" and data.distribution is None:  # 39 energies per position
-        return SampledPseudoLikelihood(data.train, data.validation)
+    if data.distribution is None and name != "masked_conditionals":  # 39 energies per position
+        if name == "pseudo_likelihood":
+            return sampled_pseudo_likelihood(data.train, data.validation)
+        return sampled_projection(_given(teacher), data.train, data.validation, with_likelihood=name == "kl_pll")
     losses: dict[str, Callable[[], SequenceLoss]] = {
         "likelihood": lambda: likelihood,
         "pseudo_likelihood": lambda: pseudo_likelihood,

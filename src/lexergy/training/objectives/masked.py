@@ -22,6 +22,9 @@ EVALUATION_SEQUENCES = 1024
 SequenceLoss: TypeAlias = Callable[[MaskedLSTM, Tensor], Tensor]
 """Sequences of one length (B, n) -> their losses (B,)."""
 
+PositionLoss: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Sequences (b, n), a position of each (b,), log p(. | y_\\t; E) there (b, V) -> losses (b,)."""
+
 
 def masked_conditionals(model: MaskedLSTM, tokens: Tensor) -> Tensor:  # (B, n) -> (B,)
     """-sum_t log p_mlm(y_t | y_\\t): each position masked in turn, which is what MLM training does on average."""
@@ -80,14 +83,15 @@ class SequenceObjective:
         return {"loss": float(sequence_losses(self.sequence_loss, model, self.validation).mean())}
 
 
-class SampledPseudoLikelihood(SequenceObjective):
-    """The pseudo-likelihood of a vocabulary that is dear to enumerate: a step looks at one position per sequence.
+class SampledPositions(SequenceObjective):
+    """A sum over positions with a vocabulary that is dear to enumerate: a step looks at one position per sequence.
 
     n times its loss has the same mean as the sum over n positions. Validation looks at all.
     """
 
-    def __init__(self, train: Tensor, validation: Tensor) -> None:
-        super().__init__(pseudo_likelihood, train, validation)
+    def __init__(self, loss: SequenceLoss, at: PositionLoss, train: Tensor, validation: Tensor) -> None:
+        super().__init__(loss, train, validation)
+        self.position_loss = at
 
     def loss(self, model: Any, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
         uniforms = example_uniforms(generator, indices, 1).squeeze(1).to(device_of(model))  # (B,)
@@ -97,9 +101,33 @@ class SampledPseudoLikelihood(SequenceObjective):
             length = rows.shape[1]
             position = (numbers * length).long()
             log_probs = (-model.replaced_at(rows, position)).log_softmax(-1)  # (b, V)
-            return -length * log_probs.gather(1, rows.gather(1, position[:, None])).squeeze(1)
+            return length * self.position_loss(rows, position, log_probs)
 
         return by_length(at_one_position, tokens, uniforms).mean(), {}
+
+
+def sampled_pseudo_likelihood(train: Tensor, validation: Tensor) -> SampledPositions:
+    """`pseudo_likelihood`, one position at a time."""
+    return SampledPositions(pseudo_likelihood, _surprise, train, validation)
+
+
+def sampled_projection(
+    teacher: MaskedLSTM, train: Tensor, validation: Tensor, *, with_likelihood: bool = False
+) -> SampledPositions:
+    """`projection`, one position at a time."""
+
+    def at(rows: Tensor, position: Tensor, log_probs: Tensor) -> Tensor:
+        with torch.no_grad():
+            numbers = torch.arange(len(rows), device=rows.device)
+            wanted = teacher.masked_logits(rows)[numbers, position].log_softmax(-1)  # (b, V)
+        divergence = functional.kl_div(log_probs, wanted, reduction="none", log_target=True).sum(dim=1)
+        return divergence + _surprise(rows, position, log_probs) if with_likelihood else divergence
+
+    return SampledPositions(projection(teacher, with_likelihood=with_likelihood), at, train, validation)
+
+
+def _surprise(rows: Tensor, position: Tensor, log_probs: Tensor) -> Tensor:  # (b, n), (b,), (b, V) -> (b,)
+    return -log_probs.gather(1, rows.gather(1, position[:, None])).squeeze(1)
 
 
 def sequence_losses(loss: SequenceLoss, model: MaskedLSTM, tokens: Tensor) -> Tensor:  # (N, L) -> (N,) float64

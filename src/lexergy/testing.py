@@ -26,6 +26,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from lexergy.core.ends import inside
 from lexergy.core.enumeration import all_sequences, sequence_numbers
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.lm import CausalLM
@@ -118,17 +119,23 @@ def exact_log_prob(
     top_p: float | None = None,
     temperature: float = 1.0,
 ) -> Tensor:  # (V ** C,)
-    """log P_LM of all continuations, from the model's own logits; -inf where truncation cuts off."""
+    """log P_LM of all continuations, from the model's own logits; -inf where truncation cuts off.
+
+    Of an LM with an end token, each text counts once: as the row that is padded with it.
+    """
     continuations = all_sequences(lm.vocab_size, length)
+    counted = inside(lm.lengths(continuations), length)  # (V ** C, C)
+    padded = (counted | (continuations == lm.end_token)).all(1) if lm.end_token is not None else counted.all(1)
     whole = torch.cat([prefix.expand(len(continuations), -1), continuations], dim=1).to(lm.device)
     log_prob = torch.zeros(len(whole), dtype=torch.double)
     with torch.no_grad():
-        for rows, total in zip(whole.split(_ROWS), log_prob.split(_ROWS), strict=True):
+        for rows, text, total in zip(whole.split(_ROWS), counted.split(_ROWS), log_prob.split(_ROWS), strict=True):
             logits = lm.model(input_ids=rows).logits.double().cpu()[:, len(prefix) - 1 : -1]  # (b, C, V)
             logits[..., list(lm.forbidden_tokens)] = -torch.inf
             truncated = _truncate((logits / temperature).log_softmax(-1), top_k, top_p)
-            total += truncated.gather(-1, rows[:, len(prefix) :, None].cpu()).sum(dim=(1, 2))
-    return log_prob
+            own = truncated.gather(-1, rows[:, len(prefix) :, None].cpu()).squeeze(-1)  # (b, C)
+            total += own.masked_fill(~text, 0).sum(1)
+    return log_prob.masked_fill(~padded, -torch.inf)
 
 
 def log_partition(

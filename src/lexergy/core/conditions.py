@@ -28,8 +28,13 @@ class Conditions:
     decoding: Decoding = field(default_factory=Decoding)
     ends: bool = False
 
-    def differences(self, prefix: int, continuation: int, decoding: Decoding) -> list[str]:
-        """Sentences about a use of the energy that is unlike these, its training's, conditions; empty if none is."""
+    def differences(
+        self, prefix: int, continuation: int, decoding: Decoding, ended: int = 0, candidates: int = 0
+    ) -> list[str]:
+        """Sentences about a use of the energy unlike these, its training's, conditions; none if it is like them.
+
+        `ended` of the `candidates` end otherwise than texts did in training.
+        """
         told = []
         if is_unlike(prefix, self.prefix) or is_unlike(continuation, self.continuation):
             told.append(
@@ -40,6 +45,12 @@ class Conditions:
             told.append(
                 f"the energy was trained against {describe(self.decoding)} samples of the LM; candidates here are "
                 f"{describe(decoding)}"
+            )
+        if ended:
+            usual = f"{self.continuation} tokens or up to end-of-text" if self.ends else f"{self.continuation} tokens"
+            told.append(
+                f"the energy was trained on continuations of {usual}; {ended} of {candidates} candidates here stop "
+                "sooner"
             )
         return told
 

@@ -15,10 +15,12 @@ from transformers import (
 
 from lexergy import CausalLM
 from lexergy.core.decoding import Decoding, truncated_log_probs
+from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.shared_prefix import column_major_linears
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures
+from lexergy.testing import EnumerableLM, assert_sampler_contract
 from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes
 
 VOCAB = 40
@@ -185,13 +187,12 @@ def test_samples_follow_the_exact_law():
     assert chi_square < 66.6  # 35 degrees of freedom
 
 
-def test_sampling_stops_at_the_stop_token():
-    lm = build(llama, forbidden_tokens=(4,))
+def test_sampling_stops_at_the_end_token():
+    lm = build(llama, forbidden_tokens=(4,)).ending(4)
     prefix, features = prefixes(2), StateFeatures((2,))
-    samples = lm.sample(prefix, num_samples=60, max_new_tokens=8, stop_token=4, features=features)
+    samples = lm.sample(prefix, num_samples=20, max_new_tokens=8, features=features)
     assert (samples.lengths < 8).any()
     assert (samples.lengths == 8).any()
-    lm.forbidden_tokens = ()
     for row, length, log_prob, handed_on in zip(
         whole(prefix, samples.tokens),
         samples.lengths.flatten(),
@@ -201,9 +202,33 @@ def test_sampling_stops_at_the_stop_token():
     ):
         assert (row[5 + length - 1] == 4) == bool((row[5:] == 4).any())
         assert (row[5 + length :] == 4).all()
-        cut = row[None, : 5 + length]
-        assert lm.log_prob(cut, prefix_length=5).item() == pytest.approx(log_prob.item(), abs=1e-4)
-        assert torch.allclose(lm.state_features(cut, prefix_length=5, features=features)[0], handed_on, atol=1e-3)
+        for cut in (row[None, : 5 + length], row[None]):
+            assert lm.log_prob(cut, prefix_length=5).item() == pytest.approx(log_prob.item(), abs=1e-4)
+            assert torch.allclose(lm.state_features(cut, prefix_length=5, features=features)[0], handed_on, atol=1e-3)
+
+
+def test_texts_that_end_have_a_distribution_of_their_own():
+    lm = EnumerableLM(sharpness=4.0, forbidden_tokens=(0, 2)).ending(2)
+    rows = all_sequences(7, 3)
+    ends = rows.eq(2).int()
+    after = ends.cumsum(1) > ends  # the end
+    texts = rows[~(after & rows.ne(2)).any(1)]  # padded with it
+    log_prob = lm.log_prob(torch.cat([torch.ones(len(texts), 1, dtype=torch.long), texts], 1), prefix_length=1)
+    assert log_prob.exp().sum().item() == pytest.approx(1, abs=1e-5)
+    assert_sampler_contract(lm, torch.tensor([[1], [5]]), 3)
+    assert_sampler_contract(lm, torch.tensor([[1]]), 3, top_k=4)
+
+
+def test_an_lm_with_an_end_is_saved_and_ends_or_goes_on(tmp_path, byte_lm):
+    lm = byte_lm.endless()
+    assert (lm.may_end, byte_lm.may_end, byte_lm.end_token) == (False, True, None)
+    ending = lm.ending()
+    assert (ending.end_token, ending.forbidden_tokens, lm.forbidden_tokens) == (256, (), (256,))
+    ending.save_pretrained(tmp_path)
+    again = CausalLM.from_pretrained(tmp_path)
+    assert again.end_token == 256
+    assert again.fingerprint() == ending.fingerprint() != lm.fingerprint()
+    assert ending.endless().forbidden_tokens == (256,)
 
 
 def test_a_start_token_stands_before_every_prefix():

@@ -3,12 +3,14 @@
 import pytest
 import torch
 
+from lexergy.core.conditions import Conditions, UnlikeTrainingWarning
 from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.joint.long_text import continue_long
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import sample_rows
-from lexergy.testing import EnumerableLM, TableEnergy, chi_square_p_value, joint_log_prob
+from lexergy.testing import EnumerableLM, EnumerableMaskedLM, TableEnergy, chi_square_p_value, joint_log_prob
 
 ROWS = 1500
 CANDIDATES = 48
@@ -126,3 +128,41 @@ def test_mistakes_are_told(joint, wrong, message):
     settings = {"num_chunks": 2, "chunk_tokens": 1, "num_candidates": 2, **wrong}
     with pytest.raises(LexergyError, match=message):
         continue_long(joint, torch.tensor([[4, 2]]), **settings)
+
+
+@pytest.fixture(scope="module")
+def words() -> ResidualEBM:
+    tokenizer = EnumerableMaskedLM().tokenizer
+    lm = CausalLM(EnumerableLM(len(tokenizer), sharpness=2.0).model, tokenizer, forbidden_tokens=range(5))
+    return ResidualEBM(lm, lambda tokens: 0.1 * tokens.sum(1))
+
+
+def test_a_long_text_stops_at_a_string_even_between_two_chunks(words):
+    settings = {"num_chunks": 5, "chunk_tokens": 2, "num_candidates": 4}
+    stopped_at = set()
+    for seed in range(12):
+        plain = words.generate_long("the state", seed=seed, **settings)
+        later = plain.text.split()
+        pair = " ".join(later[1:3])  # of which the first word ends a chunk and the second begins one
+        out = words.generate_long("the state", seed=seed, stop=[pair], **settings)
+        assert out.text == plain.text[: plain.text.index(pair)]
+        assert len(out.chunks) <= 2
+        stopped_at.add(len(out.tokens))
+    assert 4 in stopped_at
+
+
+def test_a_long_text_ends_with_its_chunk(words):
+    joint = ResidualEBM(words.lm.ending(3), words.energy, Conditions(prefix=2, continuation=3, ends=True))
+    settings = {"num_chunks": 4, "chunk_tokens": 3, "num_candidates": 4}
+    texts = [joint.generate_long("the state", seed=seed, **settings) for seed in range(12)]
+    ended = [text for text in texts if int(text.tokens[-1]) == 3]
+    assert len(ended) >= 3
+    for text in texts:
+        assert 3 not in text.tokens[:-1]
+        assert "[SEP]" not in text.text
+        assert len(text.tokens) == 12 or int(text.tokens[-1]) == 3
+        assert text.warnings == ()
+    with pytest.raises(LexergyError, match="may end its texts"):
+        continue_long(joint, torch.tensor([[5, 6]]), **settings)
+    with pytest.warns(UnlikeTrainingWarning, match="the prompt has 2 and 7 are written"):
+        joint.generate_long("the state", num_chunks=1, chunk_tokens=7, num_candidates=2, context_tokens=4)

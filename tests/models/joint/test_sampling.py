@@ -7,11 +7,22 @@ import pytest
 import torch
 from torch import Tensor
 
+from lexergy.core.conditions import Conditions, UnlikeTrainingWarning
+from lexergy.core.enumeration import all_sequences
 from lexergy.core.estimation.importance import effective_sample_size
 from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.energies import TextEnergy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import UnreliableWeightsWarning
-from lexergy.testing import EnumerableLM, TableEnergy, chi_square_p_value, exact_log_prob, joint_log_prob
+from lexergy.testing import (
+    EnumerableLM,
+    EnumerableMaskedLM,
+    TableEnergy,
+    chi_square_p_value,
+    exact_log_prob,
+    joint_log_prob,
+)
 from toys.joint import index, random_energy, table
 
 
@@ -89,13 +100,106 @@ def test_generation_warns_of_heavy_tails():
     assert caught[0].filename == __file__
 
 
-def test_stop_token_ends_a_candidate(gpt):
-    joint = ResidualEBM(gpt.lm, lambda tokens: tokens.sum(1).double())
-    out = joint.generate([3], num_candidates=60, max_new_tokens=5, stop_token=1)
+def test_an_end_token_ends_a_candidate(gpt):
+    joint = ResidualEBM(gpt.lm.ending(1), lambda tokens: 0.1 * tokens.sum(1))
+    out = joint.generate([3], num_candidates=60, max_new_tokens=5)
     ended = [c.tokens for c in out.candidates if c.tokens[-1] == 1]
     assert {len(tokens) for tokens in ended} >= {1, 2}
     assert all(1 not in tokens[:-1] for tokens in ended)
     assert all(len(c.tokens) == 5 for c in out.candidates if c.tokens[-1] != 1)
+    assert all(c.energy == pytest.approx(0.1 * (3 + sum(c.tokens))) for c in out.candidates)
+    endless = joint.generate([3], num_candidates=60, max_new_tokens=5, stop_at_end=False)
+    assert all(len(c.tokens) == 5 and 1 not in c.tokens for c in endless.candidates)
+
+
+def text_energy(texts: list[str]) -> list[float]:
+    return [0.3 * len(text.split()) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def words() -> ResidualEBM:
+    tokenizer = EnumerableMaskedLM().tokenizer
+    lm = CausalLM(EnumerableLM(len(tokenizer), sharpness=2.0).model, tokenizer, forbidden_tokens=range(5))
+    return ResidualEBM(lm, TextEnergy(text_energy))
+
+
+def test_a_stop_string_may_lie_across_tokens(words):
+    plain = words.generate("the state", num_candidates=120, max_new_tokens=4)
+    out = words.generate("the state", num_candidates=120, max_new_tokens=4, stop=["union is", "strong"])
+    assert len(out.candidates) == 120
+    drawn = words.lm.sample(words.lm.encode("the state")[None], num_samples=120, max_new_tokens=4)
+    expected = set()
+    for row in drawn.tokens[0]:
+        pieces = [words.lm.decode(row[: count + 1])[0] for count in range(4)]
+        length = next((i + 1 for i, text in enumerate(pieces) if "union is" in text or "strong" in text), 4)
+        expected.add(tuple(row[:length].tolist()))
+    assert {candidate.tokens for candidate in out.candidates} == expected
+    assert {len(tokens) for tokens in expected} == {1, 2, 3, 4}
+    for candidate in out.candidates:
+        whole = words.lm.decode(torch.tensor(candidate.tokens))[0]
+        assert candidate.text == whole.split("union is")[0].split("strong")[0]
+        assert candidate.energy == pytest.approx(0.3 * (2 + len(candidate.tokens)))  # of the tokens drawn
+        rows = torch.tensor([[*words.lm.encode("the state"), *candidate.tokens]])
+        assert candidate.log_prob == pytest.approx(float(words.lm.log_prob(rows, prefix_length=2)), abs=1e-4)
+    assert any("strong" in candidate.text for candidate in plain.candidates)
+
+
+def test_stopped_texts_follow_the_joint_distribution_of_stopped_texts(words):
+    """P(x) of each text up to `strong`, by enumeration; chi-square over 200 seeds fails with probability 1e-4."""
+    prompt, length, stop = words.lm.encode("the state"), 2, words.lm.encode("strong").item()
+    log_prob, rows = exact_log_prob(words.lm, prompt, length), all_sequences(words.lm.vocab_size, length)
+    stopped = rows[:, 0] == stop
+    weights = torch.where(stopped, 0.3 * 3, 0.3 * 4).neg() + log_prob
+    exact = weights.exp() / weights.exp().sum()
+    probabilities = torch.cat([exact[stopped].sum()[None], exact[~stopped]])
+    counts = torch.zeros(len(probabilities))
+    for seed in range(200):
+        out = words.generate("the state", num_candidates=32, max_new_tokens=length, seed=seed, stop=["strong"])
+        place = (rows[~stopped] == out.tokens).all(1).nonzero() + 1 if len(out.tokens) == length else 0
+        counts[int(place)] += 1
+    assert counts[0] > 10
+    assert chi_square_p_value(counts, probabilities) > 1e-4
+
+
+def test_generation_stops_where_the_lm_may_write_end_of_text(words):
+    tokenizer = EnumerableMaskedLM().tokenizer
+    tokenizer.eos_token = tokenizer.sep_token
+    free = ResidualEBM(CausalLM(words.lm.model, tokenizer, forbidden_tokens=(0, 1, 2, 4)), TextEnergy(text_energy))
+    options = {"num_candidates": 60, "max_new_tokens": 5}
+    lengths = {len(candidate.tokens) for candidate in free.generate("the state", **options).candidates}
+    assert lengths == {1, 2, 3, 4, 5}
+    strict = ResidualEBM(free.lm.endless(), free.energy)
+    assert {len(candidate.tokens) for candidate in strict.generate("the state", **options).candidates} == {5}
+    ended = strict.generate("the state", stop_at_end=True, **options)
+    assert {len(candidate.tokens) for candidate in ended.candidates} == lengths
+    assert not any("[SEP]" in candidate.text for candidate in ended.candidates)
+    with pytest.raises(LexergyError, match="no end-of-text token"):
+        words.generate("the state", stop_at_end=True)
+    for wrong in (["strong", ""], "strong"):
+        with pytest.raises(LexergyError, match="expected a list of strings, none of them empty"):
+            words.generate("the state", stop=wrong)
+
+
+def test_generation_warns_of_a_use_unlike_the_training(words):
+    joint = ResidualEBM(words.lm, words.energy, Conditions(prefix=8, continuation=4))
+    with pytest.warns(UnlikeTrainingWarning) as caught:
+        out = joint.generate("the state", num_candidates=40, max_new_tokens=5, top_k=3, stop=["strong"])
+    stopped = sum(len(candidate.tokens) < 5 for candidate in out.candidates)
+    assert [str(warning.message) for warning in caught] == list(out.warnings)
+    assert "prefixes of 8 tokens and continuations of 4; here the prompt has 2 and 5 are written" in out.warnings[0]
+    assert "untruncated samples of the LM; candidates here are top-k 3" in out.warnings[1]
+    assert f"continuations of 4 tokens; {stopped} of 40 candidates here stop sooner" in out.warnings[2]
+    assert {warning.filename for warning in caught} == {__file__}
+    assert joint.generate("the state of the", num_candidates=40, max_new_tokens=5).warnings == ()
+
+
+def test_an_energy_of_texts_that_end_is_at_home_with_them(words):
+    joint = ResidualEBM(words.lm.ending(3), words.energy, Conditions(prefix=2, continuation=4, ends=True))
+    out = joint.generate("the state", num_candidates=40, max_new_tokens=5)
+    assert min(len(candidate.tokens) for candidate in out.candidates) < 5
+    assert out.warnings == ()
+    with pytest.warns(UnlikeTrainingWarning, match="4 tokens or up to end-of-text; .* of 40 candidates here stop"):
+        joint.generate("the state", num_candidates=40, max_new_tokens=5, stop=["strong"])
 
 
 @pytest.mark.parametrize(

@@ -91,14 +91,15 @@ def test_given_tokens_are_pooled_with_what_is_drawn(architecture, layers):
 
 
 def test_given_tokens_of_samples_that_end():
-    lm, features = EnumerableLM(), StateFeatures((2,))
-    prefix = torch.tensor([[1, 3, 2]])
-    samples = lm.sample(prefix, num_samples=40, max_new_tokens=4, stop_token=1, features=features, given_length=2)
+    lm, features = EnumerableLM().ending(1), StateFeatures((2,))
+    prefix = torch.tensor([[2, 3, 2]])
+    samples = lm.sample(prefix, num_samples=40, max_new_tokens=4, features=features, given_length=2)
     assert samples.lengths.min() < samples.lengths.max()
     for tokens, length, found in zip(samples.tokens[0], samples.lengths[0], samples.features[0], strict=True):
-        row = torch.cat([prefix[0], tokens[:length]])[None]
-        expected = lm.state_features(row, prefix_length=1, features=features)[0]
-        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+        for last in (length, 4):
+            row = torch.cat([prefix[0], tokens[:last]])[None]
+            expected = lm.state_features(row, prefix_length=1, features=features)[0]
+            torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def test_what_is_remembered_of_given_tokens_is_forgotten_with_the_weights():

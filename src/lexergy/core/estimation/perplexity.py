@@ -66,7 +66,7 @@ class PerplexityEstimate:
     pareto_k_threshold: float
     num_samples: int
     num_windows: int
-    continuation_length: int
+    continuation_length: float  # tokens, on average where texts end sooner
     curve: tuple[CurvePoint, ...]
     windows: WindowEstimates = field(compare=False)
 
@@ -90,7 +90,7 @@ class ExactPerplexity:
 def exact_perplexity(
     log_prob: Tensor,  # (B,)
     base_log_prob: Tensor,  # (B,)
-    continuation_length: int,
+    continuation_length: float,
     seed: int = 0,
 ) -> ExactPerplexity:
     """exp(-1/(B C) sum_b log P(x_b)) from the log-probability of each window. `seed` is the bootstrap's."""
@@ -109,7 +109,7 @@ def perplexity_from_weights(
     base_log_prob: Tensor,  # (B,)
     energy: Tensor,  # (B,)
     log_weights: Tensor,  # (B, n)
-    continuation_length: int,
+    continuation_length: float,
     seed: int = 0,
 ) -> PerplexityEstimate:
     """The estimate from log P_LM(x) and E(x) of each window, and log w_i = -E(x_i) of its n LM samples.

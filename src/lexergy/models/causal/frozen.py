@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from lexergy.core.ends import lengths_until
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
@@ -29,10 +30,17 @@ class _Remembered(NamedTuple):
 class FrozenModel:
     """What scoring, sampling and reading states have in common; tensors are on the model's device."""
 
-    def __init__(self, model: PreTrainedModel, forbidden_tokens: Sequence[int], start_token: int | None) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        forbidden_tokens: Sequence[int],
+        start_token: int | None,
+        end_token: int | None = None,
+    ) -> None:
         self.model = model.eval().requires_grad_(False)
-        self.forbidden_tokens = tuple(sorted(forbidden_tokens))
+        self.forbidden_tokens = tuple(sorted(set(forbidden_tokens) - {end_token}))
         self.start_token = start_token
+        self.end_token = end_token
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
 
@@ -70,14 +78,17 @@ class FrozenModel:
             return prefix
         return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
 
-    def forbid_(self, logits: Tensor, allowed: int | None = None) -> Tensor:
-        """Change logits (..., V) so that the forbidden tokens, but for an `allowed` one, cannot be drawn."""
-        index = self.forbidden_index(allowed)
+    def forbid_(self, logits: Tensor) -> Tensor:
+        """Change logits (..., V) so that the forbidden tokens cannot be drawn."""
+        index = self.forbidden_index()
         return logits.index_fill_(-1, index, NEVER) if len(index) else logits
 
-    def forbidden_index(self, allowed: int | None = None) -> Tensor:
-        ids = [token for token in self.forbidden_tokens if token != allowed]
-        return torch.tensor(ids, dtype=torch.long, device=self.device)
+    def forbidden_index(self) -> Tensor:
+        return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
+
+    def lengths(self, continuations: Tensor) -> Tensor:  # (..., C) -> (...)
+        """How many tokens of each are text: up to this LM's end token, that included, where it has one."""
+        return lengths_until(continuations, self.end_token)
 
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
         """Run the prefixes once."""

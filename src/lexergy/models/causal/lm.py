@@ -1,8 +1,9 @@
 """A frozen causal language model as a distribution: sample continuations, score them, read its states."""
 
+import copy
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.decoding import Decoding
+from lexergy.core.ends import inside
 from lexergy.errors import LexergyError
 from lexergy.models.causal import states
 from lexergy.models.causal.frozen import FrozenModel
@@ -18,6 +20,7 @@ from lexergy.models.causal.log_probs import pick_log_prob
 from lexergy.models.causal.row_logits import PREFIXES_AT_ONCE, row_logits
 from lexergy.models.causal.sampling import Samples, Sampling, sample_in_batches
 from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.causal.stopping import StopStrings
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.shapes import Direction
@@ -30,9 +33,11 @@ class CausalLM(FrozenModel):
     """Any Hugging Face causal LM, frozen, without its forbidden tokens.
 
     `forbidden_tokens` have probability zero in sampling and scoring alike (for instance chat markers);
-    `start_token` is put before each prefix for models that need one (their BOS). `direction` tells of which order of
-    text it is a model; tokens are in that order here, and in reading order in a `RightToLeftLM`. Tensors come in
-    from any device and go out on the CPU, wherever the model lies.
+    `start_token` is put before each prefix for models that need one (their BOS). `end_token` ends a text: what stands
+    after it in a row is padding, of which nothing is scored; without one, texts go on (`ending` and `endless` give the
+    same LM with and without). `direction` tells of which order of text it is a model; tokens are in that order here,
+    and in reading order in a `RightToLeftLM`. Tensors come in from any device and go out on the CPU, wherever the
+    model lies.
 
     Examples:
         >>> import torch
@@ -53,10 +58,11 @@ class CausalLM(FrozenModel):
         *,
         forbidden_tokens: Sequence[int] = (),
         start_token: int | None = None,
+        end_token: int | None = None,
         source: str | None = None,
         direction: Direction = "left_to_right",
     ) -> None:
-        super().__init__(model, forbidden_tokens, start_token)
+        super().__init__(model, forbidden_tokens, start_token, end_token)
         self.tokenizer = tokenizer
         self.source = source or model.name_or_path or None
         self.direction = direction
@@ -77,12 +83,13 @@ class CausalLM(FrozenModel):
         It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
         for: a folder that says otherwise is refused.
         """
-        reference = _read_reference(Path(source))
+        reference, end_token = _read_reference(Path(source)), None
         if reference is not None:
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
             source = Path(source) if reference["source"] == _HERE else reference["source"]
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
+            end_token = reference.get("end_token")
         loaded = load_causal_lm(str(source), dtype=dtype)
         if reference is None and start_token is None:
             start_token = loaded.start_token
@@ -91,6 +98,7 @@ class CausalLM(FrozenModel):
             loaded.tokenizer,
             forbidden_tokens=forbidden_tokens or (),
             start_token=start_token,
+            end_token=end_token,
             source=str(source),
             direction=direction,
         )
@@ -107,6 +115,7 @@ class CausalLM(FrozenModel):
             "forbidden_tokens": list(self.forbidden_tokens),
             "start_token": self.start_token,
             **({"direction": self.direction} if self._turned() else {}),
+            **({} if self.end_token is None else {"end_token": self.end_token}),
         }
         (Path(folder) / _REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
 
@@ -121,10 +130,43 @@ class CausalLM(FrozenModel):
             return ()
         return tuple(sorted(i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special))
 
+    @property
+    def end_of_text(self) -> int | None:
+        """The tokenizer's end-of-text token, whether this LM may write it or not."""
+        return None if self.tokenizer is None else self.tokenizer.eos_token_id
+
+    @property
+    def may_end(self) -> bool:
+        """Whether it writes end-of-text: it has an end token, or end-of-text is not forbidden."""
+        return self.end_token is not None or self.end_of_text not in (None, *self.forbidden_tokens)
+
+    def ending(self, end_token: int | None = None) -> "CausalLM":
+        """The same LM, whose texts end at this token, end-of-text unless given, though it may be forbidden here."""
+        end_token = self.end_token if end_token is None else end_token
+        end_token = self.end_of_text if end_token is None else end_token
+        if end_token is None:
+            raise LexergyError(
+                "this LM has no end-of-text token; expected one in its tokenizer; name a token, `lm.ending(token)`, or "
+                "stop at strings."
+            )
+        return self._with_end(end_token, set(self.forbidden_tokens) - {end_token})
+
+    def endless(self) -> "CausalLM":
+        """The same LM, which may not write end-of-text and goes on."""
+        ends = {self.end_token, self.end_of_text} - {None}
+        return self._with_end(None, {*self.forbidden_tokens, *ends})  # type: ignore[arg-type]
+
+    def _with_end(self, end_token: int | None, forbidden_tokens: Collection[int]) -> "CausalLM":
+        lm = copy.copy(self)
+        lm.end_token, lm.forbidden_tokens = end_token, tuple(sorted(forbidden_tokens))
+        lm._last = {}  # statistics of prefixes depend on what is forbidden
+        return lm
+
     def fingerprint(self) -> str:
         """A hash of configuration and weights, for provenance."""
         digest = hashlib.sha256(self.model.config.to_json_string(use_diff=True).encode())
-        digest.update(json.dumps([self.forbidden_tokens, self.start_token, *self._turned()]).encode())
+        ends = () if self.end_token is None else (self.end_token,)
+        digest.update(json.dumps([self.forbidden_tokens, self.start_token, *self._turned(), *ends]).encode())
         for name, weight in self.model.state_dict().items():
             digest.update(f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode())
         return digest.hexdigest()[:16]
@@ -150,7 +192,7 @@ class CausalLM(FrozenModel):
         top_p: float | None = None,
         temperature: float = 1.0,
         seed: int = 0,
-        stop_token: int | None = None,
+        stop: Sequence[str] = (),
         prefix_ids: Sequence[int] | None = None,
         first_sample: int = 0,
         rows_per_batch: int = PREFIXES_AT_ONCE,
@@ -161,12 +203,12 @@ class CausalLM(FrozenModel):
 
         The random numbers of a sample depend on the seed, its prefix's id (by default its row), its number
         (counted from `first_sample`) and the position, so `rows_per_batch` changes speed, never results.
-        A sample has exactly `max_new_tokens` tokens, or ends at `stop_token` where one is given. The `features`
-        are those of the continuation, of which the last `given_length` tokens of the prefix are a part.
+        A sample has exactly `max_new_tokens` tokens, or ends at the LM's end token, or where its text has one of the
+        strings of `stop`. The `features` are those of the continuation, of which the last `given_length` tokens of the
+        prefix are a part.
         """
-        sampling = Sampling(
-            max_new_tokens, Decoding(temperature, top_k, top_p), seed, stop_token, features, given_length
-        )
+        strings = StopStrings(stop, self.need_tokenizer()) if stop else None
+        sampling = Sampling(max_new_tokens, Decoding(temperature, top_k, top_p), seed, strings, features, given_length)
         prefix_tokens = self.check_prefix(prefix_tokens, max_new_tokens)
         for name, value in (("num_samples", num_samples), ("max_new_tokens", max_new_tokens)):
             if value < 1:
@@ -191,9 +233,11 @@ class CausalLM(FrozenModel):
 
     @torch.inference_mode()
     def token_log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
-        """log p_LM(x_t | x_<t) of each continuation token of rows (B, L): (B, C) float64."""
+        """log p_LM(x_t | x_<t) of each continuation token of rows (B, L): (B, C) float64, 0 after the end token."""
         scored = row_logits(self, self.check_rows(tokens, prefix_length), prefix_length)
-        return torch.cat([pick_log_prob(part.logits, part.rows[:, prefix_length:]) for part in scored]).cpu()
+        log_prob = torch.cat([pick_log_prob(part.logits, part.rows[:, prefix_length:]) for part in scored]).cpu()
+        ends = self.lengths(torch.as_tensor(tokens)[:, prefix_length:].cpu())
+        return log_prob.masked_fill(~inside(ends, log_prob.shape[1]), 0)
 
     @torch.inference_mode()
     def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
@@ -203,9 +247,14 @@ class CausalLM(FrozenModel):
         return log_probs.index_fill(-1, self.forbidden_index(), -torch.inf).cpu()
 
     @torch.inference_mode()
-    def state_features(self, tokens: Tensor, *, prefix_length: int, features: StateFeatures) -> Tensor:
-        """What the sampler would have handed on, had it drawn the continuations of rows (B, L): (B, F)."""
-        return states.state_features(self, tokens, prefix_length, features)
+    def state_features(
+        self, tokens: Tensor, *, prefix_length: int, features: StateFeatures, lengths: Tensor | None = None
+    ) -> Tensor:
+        """What the sampler would have handed on, had it drawn the continuations of rows (B, L): (B, F).
+
+        Of each continuation the first `lengths` (B,) tokens count: unless given, those up to the end token.
+        """
+        return states.state_features(self, tokens, prefix_length, features, lengths)
 
     @torch.inference_mode()
     def token_features(self, tokens: Tensor, *, features: StateFeatures) -> Tensor:

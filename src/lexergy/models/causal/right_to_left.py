@@ -56,7 +56,7 @@ class RightToLeftLM:
     def sample(self, suffix_tokens: Tensor, **options: Any) -> Samples:  # (B, S) -> tokens (B, K, C)
         """Draw K texts that come before each suffix; options as those of `CausalLM.sample`.
 
-        Where a stop token ends a text it stands, and pads, at the beginning.
+        Where an end token ends a text it stands, and pads, at the beginning.
         """
         samples = self.lm.sample(suffix_tokens.flip(-1), **options)
         return samples._replace(tokens=samples.tokens.flip(-1))

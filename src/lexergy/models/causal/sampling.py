@@ -13,14 +13,15 @@ from lexergy.core.vocabulary import summarise
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.states import pooled_given
+from lexergy.models.causal.stopping import StopStrings
 
 
 class Samples(NamedTuple):
     """Continuations, on the CPU."""
 
-    tokens: Tensor  # (B, K, C); after a stop token, padded with it
+    tokens: Tensor  # (B, K, C); padded after an end, with the LM's end token where it has one
     log_prob: Tensor  # (B, K) float64, under exactly the distribution they were drawn from
-    lengths: Tensor  # (B, K), the stop token included
+    lengths: Tensor  # (B, K), with the end token, or the one that completed a stop string
     features: Tensor | None  # (B, K, F), when asked for
 
 
@@ -31,7 +32,7 @@ class Sampling:
     max_new_tokens: int
     decoding: Decoding
     seed: int
-    stop_token: int | None
+    stop: StopStrings | None
     features: StateFeatures | None
     given_length: int
 
@@ -80,10 +81,10 @@ def sample_batch(
         pool = pooled_given(lm, prefix, sampling.given_length, features).continued(num_samples, length)
     first_logits, rows = lm.continuations(prefix, num_samples, length)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
-    written = _Written(len(prefix) * num_samples, length, sampling.stop_token, prefix.device)
+    written = _Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
     reads_states = features is not None and bool(features.layers)
     for step in range(length):
-        lm.forbid_(logits, allowed=sampling.stop_token)
+        lm.forbid_(logits)
         numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
         counted = written.alive
@@ -113,28 +114,32 @@ def sample_batch(
 
 
 class _Written:
-    """What R rows have drawn so far; a row is alive until its stop token."""
+    """What R rows have drawn so far; a row is alive until its end token or a stop string."""
 
-    def __init__(self, num_rows: int, length: int, stop_token: int | None, device: torch.device) -> None:
-        self.stop_token = stop_token
-        self.tokens = torch.full((num_rows, length), stop_token or 0, device=device)
+    def __init__(
+        self, num_rows: int, length: int, end_token: int | None, stop: StopStrings | None, device: torch.device
+    ) -> None:
+        self.end_token = end_token
+        self.stop = stop
+        self.tokens = torch.full((num_rows, length), end_token or 0, device=device)
         self.log_prob = torch.zeros(num_rows, dtype=torch.float64, device=device)
         self.lengths = torch.full((num_rows,), length, device=device)
         self.alive = torch.ones(num_rows, dtype=torch.bool, device=device)
 
     def add(self, step: int, drawn: Draw) -> Tensor:
-        """The tokens (R,) of this step, the stop token where a row has ended."""
-        chosen = torch.where(self.alive, drawn.tokens, self.stop_token or 0)
+        """The tokens (R,) of this step, padding where a row has ended."""
+        chosen = torch.where(self.alive, drawn.tokens, self.end_token or 0)
         self.tokens[:, step] = chosen
         self.log_prob += drawn.log_prob.masked_fill(~self.alive, 0)
-        if self.stop_token is not None:
-            ended = self.alive & (chosen == self.stop_token)
-            self.lengths[ended] = step + 1
-            self.alive = self.alive & ~ended
+        ended = self.alive & (chosen == (-1 if self.end_token is None else self.end_token))
+        if self.stop is not None:
+            ended[self.alive] |= self.stop.are_in(self.tokens[self.alive, : step + 1])
+        self.lengths[ended] = step + 1
+        self.alive = self.alive & ~ended
         return chosen
 
     def has_ended(self) -> bool:
-        return self.stop_token is not None and not bool(self.alive.any())
+        return (self.end_token is not None or self.stop is not None) and not bool(self.alive.any())
 
 
 def _join(parts: list[Samples], dim: int) -> Samples:

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, ranks
 from lexergy.errors import LexergyError
 
@@ -131,17 +132,17 @@ def token_moments(statistics: Tensor) -> Tensor:
 
 def pool_statistics(statistics: Tensor, lengths: Tensor, kind: Statistics = "summary") -> Tensor:
     """STATISTICS or MOMENTS of continuations from their tokens' (R, C, 4), of which the first `lengths` (R,) count."""
-    inside = torch.arange(statistics.shape[1], device=statistics.device) < lengths.unsqueeze(-1)  # (R, C)
+    counted = inside(lengths, statistics.shape[1])  # (R, C)
     count = lengths.to(statistics.dtype)
     if kind == "moments":
-        return (token_moments(statistics) * inside.unsqueeze(-1)).sum(1) / count.unsqueeze(-1)
-    log_prob, entropy, variance, log_rank = statistics.masked_fill(~inside.unsqueeze(-1), 0).unbind(-1)
+        return (token_moments(statistics) * counted.unsqueeze(-1)).sum(1) / count.unsqueeze(-1)
+    log_prob, entropy, variance, log_rank = statistics.masked_fill(~counted.unsqueeze(-1), 0).unbind(-1)
 
     def mean(values: Tensor) -> Tensor:
         return values.sum(-1) / count
 
     def deviation(values: Tensor) -> Tensor:
-        return mean(((values - mean(values).unsqueeze(-1)) * inside) ** 2).sqrt()
+        return mean(((values - mean(values).unsqueeze(-1)) * counted) ** 2).sqrt()
 
     # Fast-DetectGPT (Bao et al. 2024): how far the text's log-probability lies from its expectation.
     curvature = (log_prob + entropy).sum(-1) / (variance.sum(-1) + 1e-6).sqrt()
@@ -152,7 +153,7 @@ def pool_statistics(statistics: Tensor, lengths: Tensor, kind: Statistics = "sum
         mean(entropy),
         deviation(entropy),
         mean(log_rank),
-        mean(((log_rank == 0) & inside).to(statistics.dtype)),
+        mean(((log_rank == 0) & counted).to(statistics.dtype)),
         curvature,
     )
     return torch.stack(columns, -1)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.errors import LexergyError
 from lexergy.models.causal.frozen import FrozenModel
@@ -67,21 +68,27 @@ def pooled_given(lm: FrozenModel, prefix: Tensor, given_length: int, features: S
     before = prefix.shape[1] - given_length
 
     def pool() -> PooledStates:
-        return _pool(lm, lm.check_rows(prefix, before), before, features)
+        rows = lm.check_rows(prefix, before)
+        return _pool(lm, rows, before, features, torch.full((len(rows),), given_length, device=lm.device))
 
     return lm.remember("given", (given_length, features), prefix, pool)
 
 
-def state_features(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures) -> Tensor:
-    """Of the continuations in rows (B, L): (B, F)."""
+def state_features(
+    lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures, lengths: Tensor | None = None
+) -> Tensor:
+    """Of the continuations in rows (B, L), of which the first `lengths` (B,) tokens count: (B, F)."""
     features.check(lm.last_state_layer)
     tokens = lm.check_rows(tokens, prefix_length)
-    lengths = torch.full((len(tokens),), tokens.shape[1] - prefix_length, device=lm.device)
-    return _pool(lm, tokens, prefix_length, features).pooled(lengths).cpu()
+    lengths = (lm.lengths(tokens[:, prefix_length:]) if lengths is None else lengths).to(lm.device)
+    return _pool(lm, tokens, prefix_length, features, lengths).pooled(lengths).cpu()
 
 
-def _pool(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures) -> PooledStates:
+def _pool(
+    lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFeatures, lengths: Tensor
+) -> PooledStates:
     length = tokens.shape[1] - prefix_length
+    counted = inside(lengths, length)  # (B, C)
     pool = PooledStates.empty(features, len(tokens), length, lm.hidden_size, lm.device)
     done = 0
     for rows, logits, states in row_logits(lm, tokens, prefix_length, with_states=bool(features.layers)):
@@ -89,7 +96,7 @@ def _pool(lm: FrozenModel, tokens: Tensor, prefix_length: int, features: StateFe
         for step in range(length):
             distribution = logits[:, step]
             part.add_statistics(step, distribution, rows[:, prefix_length + step], summarise(distribution))
-        part.add_states(states, torch.ones(len(rows), length, device=lm.device))
+        part.add_states(states, counted[done : done + len(rows)])
         done += len(rows)
     return pool
 

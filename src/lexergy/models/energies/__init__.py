@@ -8,6 +8,7 @@ from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
 from lexergy.models.energies.sum import SumEnergy, SumEnergyConfig
 from lexergy.models.energies.tokens import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig
 from lexergy.models.energies.transformer import TransformerEnergy, TransformerEnergyConfig
+from lexergy.models.energies.unpadded import score_unpadded
 
 __all__ = [
     "BiLSTMEnergy",
@@ -28,4 +29,5 @@ __all__ = [
     "TransformerEnergy",
     "TransformerEnergyConfig",
     "as_energy",
+    "score_unpadded",
 ]

@@ -17,7 +17,10 @@ from lexergy.models.loading.devices import device_of
 
 @runtime_checkable
 class Energy(Protocol):
-    """What the joint model asks of an energy: low where text is likely."""
+    """What the joint model asks of an energy: low where text is likely.
+
+    Continuations are given without padding: texts that end are scored with others of their length (`unpadded`).
+    """
 
     @property
     def features(self) -> StateFeatures | None: ...

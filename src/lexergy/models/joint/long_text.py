@@ -4,16 +4,18 @@ Section 6 of Deng et al. 2020 asks for it: the model is auto-regressive over chu
 P(x) = prod_j P(chunk_j | the text before it), each factor a joint model over one chunk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from lexergy.core.conditions import UnlikeTrainingWarning
 from lexergy.core.estimation import importance
 from lexergy.errors import LexergyError
-from lexergy.models.joint.sampling import JointRows, prompt_tokens, sample_rows
+from lexergy.models.causal.stopping import cut
+from lexergy.models.joint.sampling import JointRows, differences, prompt_tokens, sample_rows, text_of, warn_of
 from lexergy.models.joint.weights import WeighedLM
 
 
@@ -29,6 +31,26 @@ class LongRows(NamedTuple):
 def continue_long(
     joint: WeighedLM,
     prefix: Tensor,  # (B, P)
+    **settings: Any,
+) -> LongRows:
+    """Write J chunks of C tokens after each prefix; `settings` are those of `chunks_after`. No text may end."""
+    if joint.lm.end_token is not None:
+        raise LexergyError(
+            "the LM may end its texts; expected one that goes on, since all prefixes get as many chunks; give "
+            "`lm.endless()`, or write one text at a time with `generate_long`."
+        )
+    chunks = list(chunks_after(joint, prefix, **settings))
+    return LongRows(
+        torch.cat([chunk.tokens for chunk in chunks], 1),
+        torch.stack([chunk.energy for chunk in chunks], 1),
+        torch.stack([chunk.log_prob for chunk in chunks], 1),
+        torch.stack([chunk.log_weights for chunk in chunks], 1),
+    )
+
+
+def chunks_after(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
     *,
     num_chunks: int,
     chunk_tokens: int,
@@ -37,8 +59,8 @@ def continue_long(
     seed: int = 0,
     prefix_ids: Sequence[int] | None = None,
     **decoding: Any,
-) -> LongRows:
-    """Write J = `num_chunks` chunks of C = `chunk_tokens` tokens after each prefix.
+) -> Iterator[JointRows]:
+    """J = `num_chunks` chunks of C = `chunk_tokens` tokens after each prefix, one after the other.
 
     Each chunk is read and continued from at most the last `context_tokens` tokens before it (unless given, all
     that the LM can read). With one candidate per chunk this is the LM itself.
@@ -49,26 +71,18 @@ def continue_long(
     limit = _context(joint, context_tokens, chunk_tokens)
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
     text = prefix.cpu()
-    chunks: list[JointRows] = []
     for number in range(num_chunks):
-        context = text if limit is None else text[:, -limit:]
         chunk = sample_rows(
             joint,
-            context,
+            text if limit is None else text[:, -limit:],
             num_candidates=num_candidates,
             max_new_tokens=chunk_tokens,
             seed=seed,
             prefix_ids=[stream * num_chunks + number for stream in ids],  # no two chunks share random numbers
             **decoding,
         )
-        chunks.append(chunk)
+        yield chunk
         text = torch.cat((text, chunk.tokens), 1)
-    return LongRows(
-        text[:, prefix.shape[1] :],
-        torch.stack([chunk.energy for chunk in chunks], 1),
-        torch.stack([chunk.log_prob for chunk in chunks], 1),
-        torch.stack([chunk.log_weights for chunk in chunks], 1),
-    )
 
 
 def _context(joint: WeighedLM, context_tokens: int | None, chunk_tokens: int) -> int | None:
@@ -101,31 +115,59 @@ class LongGeneration:
     """A long continuation by the joint model, beside one by the LM alone."""
 
     text: str
-    tokens: Tensor  # (J * C,)
+    tokens: Tensor  # (J * C,), fewer where the text ended
     chunks: list[Chunk]
     base_text: str
     base_tokens: Tensor  # (J * C,)
+    warnings: tuple[str, ...]  # what was warned of
 
 
-def write_long(joint: WeighedLM, prompt: str | Sequence[int] | Tensor, **settings: Any) -> LongGeneration:
-    """Continue one prompt by the joint model and by the LM; `settings` are those of `continue_long`."""
-    prefix = prompt_tokens(joint.lm, prompt)  # (1, P)
-    rows = continue_long(joint, prefix, **settings)
-    base = continue_long(joint, prefix, **{**settings, "num_candidates": 1})
-    parts = rows.tokens[0].chunk(rows.energy.shape[1])  # J of (C,)
-    log_weights = rows.log_weights[0]  # (J, n)
-    columns = (rows.energy[0], importance.effective_sample_size(log_weights), importance.pareto_k(log_weights))
+def write_long(
+    joint: WeighedLM,
+    prompt: str | Sequence[int] | Tensor,
+    *,
+    stop: Sequence[str],
+    stop_at_end: bool | None,
+    **settings: Any,
+) -> LongGeneration:
+    """Continue one prompt by the joint model and by the LM; `settings` are those of `chunks_after`.
+
+    A text stops within the chunk whose tokens end it; a stop string may lie across two chunks.
+    """
+    joint, prefix = joint.stopping(stop_at_end), prompt_tokens(joint.lm, prompt)  # (1, P)
+    own, base = (
+        _until_the_end(joint, chunks_after(joint, prefix, stop=stop, **{**settings, **changes}), stop)
+        for changes in ({}, {"num_candidates": 1})
+    )
+    told = differences(joint, prefix.shape[1], settings["chunk_tokens"], settings)
+    tokens, base_tokens = (torch.cat([part for part, _ in written]) for written in (own, base))
     return LongGeneration(
-        text=_text(joint, rows.tokens[0]),
-        tokens=rows.tokens[0],
+        text=text_of(joint.lm, tokens, stop),
+        tokens=tokens,
         chunks=[
-            Chunk(_text(joint, part), *numbers)
-            for part, *numbers in zip(parts, *(column.tolist() for column in columns), strict=True)
+            Chunk(
+                text_of(joint.lm, part, stop),
+                float(chunk.energy),
+                float(importance.effective_sample_size(chunk.log_weights)),
+                float(importance.pareto_k(chunk.log_weights)),
+            )
+            for part, chunk in own
         ],
-        base_text=_text(joint, base.tokens[0]),
-        base_tokens=base.tokens[0],
+        base_text=text_of(joint.lm, base_tokens, stop),
+        base_tokens=base_tokens,
+        warnings=warn_of({UnlikeTrainingWarning: told}),
     )
 
 
-def _text(joint: WeighedLM, tokens: Tensor) -> str:  # (C,)
-    return "" if joint.lm.tokenizer is None else joint.lm.decode(tokens)[0]
+def _until_the_end(
+    joint: WeighedLM, chunks: Iterable[JointRows], stop: Sequence[str]
+) -> list[tuple[Tensor, JointRows]]:
+    """The chunks of one text up to its end, each with its tokens without padding."""
+    written: list[tuple[Tensor, JointRows]] = []
+    for chunk in chunks:
+        tokens = chunk.tokens[0, : int(chunk.lengths)]
+        written.append((tokens, chunk))
+        text = text_of(joint.lm, torch.cat([part for part, _ in written]), ()) if stop else ""
+        if tokens[-1] == joint.lm.end_token or cut(text, stop) != text:
+            break
+    return written

@@ -41,7 +41,9 @@ class ResidualEBM(WeighedLM):
     """P(x | prefix) = P_LM(x | prefix) exp(-E(prefix, x)) / Z(prefix), Eq. 2, Deng et al. 2020.
 
     `energy` is an EnergyModel, or any module or function from token ids (B, L) to numbers (B,), low where
-    text is likely. Continuations have a fixed length, except in `generate` with a `stop_token`.
+    text is likely. Continuations have a fixed length, unless the LM has an end token (`lm.ending()`): then they have at
+    most that length, and the end token counts as one of theirs. `trained_on` are the conditions of the energy's
+    training; `generate` warns of a use unlike them.
 
     Examples:
         >>> import torch
@@ -77,15 +79,15 @@ class ResidualEBM(WeighedLM):
         base_log_prob = self.lm.log_prob(rows, prefix_length=prefix_length)  # (B,)
         prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
         energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
-        length = continuations.shape[1]
         log_weights = self.log_weights(
             prefix,
-            length=length,
+            length=continuations.shape[1],
             num_samples=num_samples,
             seed=seed,
             rows_per_batch=rows_per_batch,
             progress=progress,
         )
+        length = float(self.lm.lengths(continuations).double().mean())
         return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
 
     def log_z(
@@ -122,9 +124,14 @@ class ResidualEBM(WeighedLM):
         seed: int = 0,
         target_ess: float | None = None,
         max_candidates: int | None = None,
-        stop_token: int | None = None,
+        stop: Sequence[str] = (),
+        stop_at_end: bool | None = None,
     ) -> Generation:
         """A continuation from the joint model: the best of the LM's candidates, by lot (Algorithm 1).
+
+        A candidate has `max_new_tokens` tokens, or stops before: at end-of-text (`stop_at_end`; None: if the LM may
+        write that), or as soon as its text has one of the strings of `stop`. Its text is cut there; its log-probability
+        and its energy are of all its tokens, up to the one that stopped it.
 
         With `target_ess`, the candidates are doubled until their effective sample size reaches it or
         `max_candidates` (16 times `num_candidates` unless given) are drawn.
@@ -140,7 +147,8 @@ class ResidualEBM(WeighedLM):
             seed=seed,
             target_ess=target_ess,
             max_candidates=max_candidates,
-            stop_token=stop_token,
+            stop=stop,
+            stop_at_end=stop_at_end,
         )
 
     def generate_long(
@@ -154,11 +162,13 @@ class ResidualEBM(WeighedLM):
         top_p: float | None = None,
         temperature: float = 1.0,
         seed: int = 0,
+        stop: Sequence[str] = (),
+        stop_at_end: bool | None = None,
     ) -> LongGeneration:
         """A long continuation, chunk by chunk: each is resampled by its energy and kept (Sec. 6).
 
         The LM and the energy read at most the last `context_tokens` tokens before a chunk; best are the lengths
-        that the energy was trained with.
+        that the energy was trained with. The text stops as in `generate`.
         """
         return write_long(
             self,
@@ -171,6 +181,8 @@ class ResidualEBM(WeighedLM):
             top_p=top_p,
             temperature=temperature,
             seed=seed,
+            stop=stop,
+            stop_at_end=stop_at_end,
         )
 
     def step_probabilities(

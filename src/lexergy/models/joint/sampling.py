@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from lexergy.core.candidates import Candidate
+from lexergy.core.conditions import UnlikeTrainingWarning
+from lexergy.core.decoding import Decoding
 from lexergy.core.estimation import importance
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.sampling import Samples
+from lexergy.models.causal.stopping import cut
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 _MOST_DOUBLINGS = 4  # a budget of 16 times the first candidates, unless one is given
@@ -49,9 +52,10 @@ def draw_candidates(
     """Top-k joint sampling: x_i ~ P_LM truncated, x = x_i with probability proportional to exp(-E(x_i)).
 
     Algorithm 1, Deng et al. 2020, with all candidates kept; the first one is a plain sample of the LM. `sampling` is
-    what `CausalLM.sample` takes (top_k, top_p, temperature). The distribution of x tends to P_LM(x) exp(-E(x)) / Z as
-    the candidates grow, P_LM being the truncated distribution. With `target_ess`, they are doubled until each prefix's
-    effective sample size reaches it or `max_candidates` are drawn.
+    what `CausalLM.sample` takes (top_k, top_p, temperature, stop). The distribution of x tends to
+    P_LM(x) exp(-E(x)) / Z as the candidates grow, P_LM being the truncated distribution of texts up to where they stop.
+    With `target_ess`, they are doubled until each prefix's effective sample size reaches it or `max_candidates` are
+    drawn.
     """
     budget = _budget(num_candidates, target_ess, max_candidates)
     drawn: list[Samples] = []
@@ -68,7 +72,8 @@ def draw_candidates(
             **sampling,
         )
         drawn.append(samples)
-        energy = torch.cat([energy, joint.score(prefix, samples.tokens, samples.features).double()], dim=1)
+        scores = joint.score(prefix, samples.tokens, samples.features, samples.lengths)
+        energy = torch.cat([energy, scores.double()], dim=1)
     # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
     numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1)  # (B, 1)
     return Candidates(_joined(drawn, 1), energy, importance.resample(-energy, numbers).squeeze(-1))
@@ -94,7 +99,8 @@ def _joined(parts: list[Columns], dim: int) -> Columns:
 class JointRows(NamedTuple):
     """One continuation of each of B prefixes, and the n candidates' weights that it was chosen by."""
 
-    tokens: Tensor  # (B, C)
+    tokens: Tensor  # (B, C), padded after an end
+    lengths: Tensor  # (B,)
     log_prob: Tensor  # (B,) float64, the LM's, under the distribution that the candidates were drawn from
     energy: Tensor  # (B,) float64
     features: Tensor | None  # (B, F), for an energy that reads the LM's states
@@ -142,6 +148,7 @@ def sample_rows(
         groups.append(
             JointRows(
                 pick(samples.tokens, chosen),
+                pick(samples.lengths, chosen),
                 pick(samples.log_prob, chosen),
                 pick(energy, chosen),
                 None if samples.features is None else pick(samples.features, chosen),
@@ -166,6 +173,7 @@ class Generation:
     log_weights: Tensor  # (n,), -energy in the order of `candidates`
     ess: float
     pareto_k: float
+    warnings: tuple[str, ...]  # what was warned of
 
 
 def joint_sample(
@@ -174,27 +182,26 @@ def joint_sample(
     *,
     max_new_tokens: int,
     seed: int,
-    stop_token: int | None,
+    stop: Sequence[str],
+    stop_at_end: bool | None,
     **settings: Any,
 ) -> Generation:
     """A continuation of one prompt by Algorithm 1; `settings` are those of `draw_candidates`."""
+    joint, prefix = joint.stopping(stop_at_end), prompt_tokens(joint.lm, prompt)
     samples, energies, drawn = draw_candidates(
-        joint,
-        prompt_tokens(joint.lm, prompt),
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        prefix_ids=[0],
-        stop_token=stop_token,
-        **settings,
+        joint, prefix, max_new_tokens=max_new_tokens, seed=seed, prefix_ids=[0], stop=stop, **settings
     )
     energy, chosen = energies[0], int(drawn)  # (n,)
     ess, pareto_k = float(importance.effective_sample_size(-energy)), float(importance.pareto_k(-energy))
-    _warn_if_unreliable(pareto_k, ess, len(energy))
+    told = {
+        UnlikeTrainingWarning: differences(joint, prefix.shape[1], max_new_tokens, settings, samples),
+        UnreliableWeightsWarning: _heavy_tails(pareto_k, ess, len(energy)),
+    }
     rows = [row[:length] for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
     candidates = list(
         map(
             Candidate,
-            (_text(joint.lm, row, stop_token) for row in rows),
+            (text_of(joint.lm, row, stop) for row in rows),
             energy.tolist(),
             samples.log_prob[0].tolist(),
             torch.softmax(-energy, dim=0).tolist(),
@@ -211,7 +218,32 @@ def joint_sample(
         log_weights=-energy[order],
         ess=ess,
         pareto_k=pareto_k,
+        warnings=warn_of(told),
     )
+
+
+def differences(
+    joint: WeighedLM, prefix: int, continuation: int, settings: Mapping[str, Any], samples: Samples | None = None
+) -> list[str]:
+    """What is unlike the energy's training here, where that is known; `settings` are those of decoding."""
+    if joint.trained_on is None:
+        return []
+    decoding = Decoding(**{name: settings[name] for name in ("temperature", "top_k", "top_p") if name in settings})
+    if samples is None:
+        return joint.trained_on.differences(prefix, continuation, decoding)
+    ended = samples.lengths < continuation  # (1, n)
+    if joint.trained_on.ends:
+        last = samples.tokens.gather(-1, samples.lengths.unsqueeze(-1) - 1).squeeze(-1)
+        ended = ended & (last != joint.lm.end_token)
+    return joint.trained_on.differences(prefix, continuation, decoding, int(ended.sum()), ended.numel())
+
+
+def warn_of(told: Mapping[Any, list[str]]) -> tuple[str, ...]:
+    """Warn of each, in its category, at the line outside this room that asked for it; all of them."""
+    for category, messages in told.items():
+        for message in messages:
+            warnings.warn(message, category, stacklevel=4)
+    return tuple(message for messages in told.values() for message in messages)
 
 
 def prompt_tokens(lm: CausalLM, prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
@@ -250,23 +282,21 @@ def _budget(num_candidates: int, target_ess: float | None, max_candidates: int |
     return budget
 
 
-def _warn_if_unreliable(pareto_k: float, ess: float, num_candidates: int) -> None:
-    if math.isnan(pareto_k):
-        return
+def _heavy_tails(pareto_k: float, ess: float, num_candidates: int) -> list[str]:
     threshold = importance.pareto_k_threshold(num_candidates)
-    if pareto_k > threshold:
-        warnings.warn(
-            f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates "
-            f"can cope with (effective sample size {ess:.1f}): their weights are too heavy-tailed to be "
-            "trusted; raise `num_candidates`, or set `target_ess`.",
-            UnreliableWeightsWarning,
-            stacklevel=4,
-        )
+    if math.isnan(pareto_k) or pareto_k <= threshold:
+        return []
+    return [
+        f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates "
+        f"can cope with (effective sample size {ess:.1f}): their weights are too heavy-tailed to be "
+        "trusted; raise `num_candidates`, or set `target_ess`."
+    ]
 
 
-def _text(lm: CausalLM, tokens: Tensor, stop_token: int | None) -> str:  # (C,)
+def text_of(lm: CausalLM, tokens: Tensor, stop: Sequence[str]) -> str:  # (C,)
+    """The text of a continuation, its end token or stop string left out; empty when the LM has no tokenizer."""
     if lm.tokenizer is None:
         return ""
-    if stop_token is not None and tokens[-1] == stop_token:
+    if len(tokens) and tokens[-1] == lm.end_token:
         tokens = tokens[:-1]
-    return lm.decode(tokens)[0] if len(tokens) else ""
+    return cut(lm.decode(tokens)[0], stop) if len(tokens) else ""

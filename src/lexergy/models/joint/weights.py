@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lexergy.core.conditions import Conditions
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import pick_features, union
-from lexergy.models.energies import Energy, as_energy
+from lexergy.models.energies import Energy, as_energy, score_unpadded
 from lexergy.progress import progress_bar
 
 ROWS_PER_BATCH = 256
@@ -29,16 +30,27 @@ def score_all(
     prefix: Tensor,  # (B, P)
     continuations: Tensor,  # (B, K, C)
     features: Tensor | None = None,  # (B, K, F), of all energies together
+    lengths: Tensor | None = None,  # (B, K)
 ) -> list[Tensor]:  # (B, K) each
-    """What each energy gives to continuations; the LM's states are computed if they are needed and not handed on."""
+    """What each energy gives to continuations; the LM's states are computed if they are needed and not handed on.
+
+    Of each continuation the first `lengths` tokens are read: unless given, those up to the LM's end token.
+    """
+    lengths = lm.lengths(continuations) if lengths is None else lengths
     wanted = union(energy.features for energy in energies)
     if wanted is not None and features is None:
         num_samples = continuations.shape[1]
         whole = torch.cat([_repeat(prefix, num_samples), continuations], dim=-1)  # (B, K, L)
-        rows = lm.state_features(whole.flatten(0, 1), prefix_length=prefix.shape[1], features=wanted)  # (B * K, F)
+        rows = lm.state_features(
+            whole.flatten(0, 1), prefix_length=prefix.shape[1], features=wanted, lengths=lengths.flatten()
+        )  # (B * K, F)
         features = rows.unflatten(0, (len(prefix), num_samples))
     return [
-        _checked(energy.score(prefix, continuations, pick_features(energy.features, features, wanted)).cpu())
+        _checked(
+            score_unpadded(
+                energy, prefix, continuations, pick_features(energy.features, features, wanted), lengths
+            ).cpu()
+        )
         for energy in energies
     ]
 
@@ -59,7 +71,8 @@ def log_weights(
     """log w_i = -E(x_i) by each energy, of the same n LM samples per prefix, untruncated and `length` tokens long.
 
     The samples are drawn, scored and let go a chunk at a time: only the weights stay. With `given`, the
-    first G tokens of each continuation are fixed and the LM draws the rest.
+    first G tokens of each continuation are fixed and the LM draws the rest. An LM with an end token ends some samples
+    sooner; a continuation that has ended within the given tokens is its own only sample.
     """
     given = prefix[:, :0] if given is None else given
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
@@ -88,24 +101,44 @@ def log_weights(
                     own[group, done : done + count] = -energy.double()
                 done += count
                 bar.advance(len(samples.tokens) * count)
+    if lm.end_token is not None and bool((ended := (given == lm.end_token).any(1)).any()):
+        for own, energy in zip(weights, score_all(lm, energies, prefix[ended], given[ended, None]), strict=True):
+            own[ended] = -energy.double().expand(-1, num_samples)
     return weights
 
 
 class WeighedLM:
-    """A frozen LM and one energy of its continuations, of which everything else in this room is made."""
+    """A frozen LM and one energy of its continuations, of which everything else in this room is made.
 
-    def __init__(self, lm: CausalLM, energy: Any) -> None:
+    `trained_on`, where known, are the conditions of the energy's training; a use unlike them is warned of.
+    """
+
+    def __init__(self, lm: CausalLM, energy: Any, trained_on: Conditions | None = None) -> None:
         self.lm = lm
         self.energy = energy_on(lm, energy)
+        self.trained_on = trained_on
+
+    def stopping(self, at_end: bool | None) -> "WeighedLM":
+        """The same with an LM that ends at end-of-text, or never; None: it ends if it may write end-of-text."""
+        lm, at_end = self.lm, self.lm.may_end if at_end is None else at_end
+        if at_end and lm.end_token is None:
+            lm = lm.ending()
+        elif not at_end and lm.may_end:
+            lm = lm.endless()
+        return self if lm is self.lm else WeighedLM(lm, self.energy, self.trained_on)
 
     def score(
         self,
         prefix: Tensor,  # (B, P)
         continuations: Tensor,  # (B, K, C)
         features: Tensor | None = None,  # (B, K, F)
+        lengths: Tensor | None = None,  # (B, K)
     ) -> Tensor:  # (B, K)
-        """Energies of continuations; the LM's states are computed if the energy needs them and has none."""
-        return score_all(self.lm, [self.energy], prefix, continuations, features)[0]
+        """Energies of continuations; the LM's states are computed if the energy needs them and has none.
+
+        Of each continuation the first `lengths` tokens are read: unless given, those up to the LM's end token.
+        """
+        return score_all(self.lm, [self.energy], prefix, continuations, features, lengths)[0]
 
     def score_next(
         self,

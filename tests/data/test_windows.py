@@ -3,6 +3,7 @@ from collections import Counter
 import pytest
 import torch
 
+from lexergy.core.ends import lengths_until
 from lexergy.data.windows import Windows, make_windows
 from lexergy.errors import LexergyError
 
@@ -37,6 +38,34 @@ def test_each_continuation_token_is_predicted_exactly_once(prefix_length, contin
         whole = max(0, len(document) - prefix_length) // continuation_length * continuation_length
         expected += document[prefix_length : prefix_length + whole]
     assert predicted == Counter(expected)
+
+
+@pytest.mark.parametrize("prefix_length", [1, 2, 5])
+@pytest.mark.parametrize("continuation_length", [1, 3, 4])
+def test_with_ends_every_token_and_every_end_is_predicted_exactly_once(prefix_length, continuation_length):
+    lengths, end = [17, 3, 9, 30, 12, 13, 14, 15], 99999
+    options = {"prefix_length": prefix_length, "continuation_length": continuation_length}
+    windows = windows_of(lengths, **options, end_token=end)
+    rows = windows.continuations
+    texts = [row[:length] for row, length in zip(rows, lengths_until(rows, end), strict=True)]
+    expected = []
+    for document in numbered_documents(lengths):
+        expected += [*document[prefix_length:], end] if len(document) >= prefix_length else []
+    assert Counter(torch.cat(texts).tolist()) == Counter(expected)
+    whole = windows_of(lengths, **options)
+    assert {tuple(row) for row in whole.tokens.tolist()} <= {tuple(row) for row in windows.tokens.tolist()}
+    assert all((row[len(text) :] == end).all() for row, text in zip(rows, texts, strict=True))
+
+
+def test_with_ends_a_window_is_drawn_as_it_is():
+    ends = windows_of([12], prefix_length=4, continuation_length=3, end_token=77)
+    assert ends.tokens[-1].tolist() == [6, 7, 8, 9, 10, 11, 77]
+    ends = windows_of([11], prefix_length=4, continuation_length=3, end_token=77)
+    assert ends.tokens[-1].tolist() == [6, 7, 8, 9, 10, 77, 77]
+    strided = windows_of([20], prefix_length=2, continuation_length=3, stride=7, end_token=77)
+    assert strided.continuations.tolist() == [[2, 3, 4], [9, 10, 11], [16, 17, 18]]
+    with pytest.raises(LexergyError, match="expected at least 4, a prefix of 4 and its end"):
+        windows_of([3], prefix_length=4, continuation_length=3, end_token=77)
 
 
 def test_windows_never_cross_documents_and_know_where_they_come_from():

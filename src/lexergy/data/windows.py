@@ -105,6 +105,7 @@ def make_windows(
     prefix_length: int,
     continuation_length: int,
     stride: int | None = None,
+    end_token: int | None = None,
 ) -> Windows:
     """Cut documents into windows such that each continuation token is predicted exactly once.
 
@@ -118,6 +119,11 @@ def make_windows(
     Every token after a document's first P is in exactly one continuation, but for the fewer than C at its
     end. A stride above C leaves tokens out (it subsamples); below C some would be predicted twice, an error.
     No window crosses from one document into another.
+
+    With an `end_token`, it stands after each document and is predicted too, once, in the last window, which is padded
+    with it::
+
+        window 2              [g h i j|k l .]    or, were there no l,    [g h i j|k . .]
     """
     stride = continuation_length if stride is None else stride
     _check_lengths(prefix_length, continuation_length, stride)
@@ -129,6 +135,11 @@ def make_windows(
     for document, document_id in zip(token_documents, document_ids, strict=True):
         tokens = torch.as_tensor(document, dtype=torch.long)  # (T,)
         longest = max(longest, len(tokens))
+        if end_token is not None and len(tokens) >= prefix_length:
+            # The last window begins at a multiple of the stride and predicts at least the end.
+            last = (len(tokens) - prefix_length) // stride * stride
+            tokens = torch.nn.functional.pad(tokens, (0, max(0, last + length - len(tokens))), value=end_token)
+            tokens = tokens[: last + length]
         if len(tokens) < length:
             continue
         pieces.append(tokens.unfold(0, length, stride))  # (windows of this document, P + C)
@@ -136,8 +147,9 @@ def make_windows(
         starts += [index * stride for index in range(len(pieces[-1]))]
     if not pieces:
         raise LexergyError(
-            f"The longest of {len(document_ids)} documents has {longest} tokens; expected at least {length}, "
-            f"a prefix of {prefix_length} and a continuation of {continuation_length}: "
+            f"The longest of {len(document_ids)} documents has {longest} tokens; expected at least "
+            f"{length if end_token is None else prefix_length}, a prefix of {prefix_length} and "
+            f"{f'a continuation of {continuation_length}' if end_token is None else 'its end'}: "
             "shorten the windows or give longer texts."
         )
     return Windows(torch.cat(pieces), prefix_length, ids, starts)

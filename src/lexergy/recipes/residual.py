@@ -44,7 +44,13 @@ class CorpusRecipe(Section):
 
 
 class WindowsRecipe(Section):
-    """Lengths in tokens, and at most how many windows of each split are kept (null: all)."""
+    """Lengths in tokens, and at most how many windows of each split are kept (null: all).
+
+    With `ends`, a document's last tokens and its end are in a window too, and the LM may end its continuations: they
+    have at most so many tokens. Without, all windows are whole and no text ends.
+    """
+
+    added_later = frozenset({"ends"})
 
     prefix: PositiveInt
     continuation: PositiveInt
@@ -52,6 +58,7 @@ class WindowsRecipe(Section):
     train: PositiveInt | None = None
     validation: PositiveInt | None = None
     test: PositiveInt | None = None
+    ends: bool = False
 
 
 class MaskedLMRecipe(ShapeRecipe):

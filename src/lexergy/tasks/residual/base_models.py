@@ -45,7 +45,7 @@ def build_windows(context: RunContext, stage: OpenStage) -> Facts:
         windows.save(stage.folder / f"{split}.parquet")
         facts["documents"][split] = len(documents)
         facts["windows"][split] = len(windows)
-        facts["digests"][split] = _digest(windows)
+        facts["digests"][split] = _digest(windows, context.end_token)
     return facts
 
 
@@ -58,14 +58,16 @@ def _cut(context: RunContext, split: str, documents: list) -> Windows:
             prefix_length=recipe.prefix,
             continuation_length=recipe.continuation,
             stride=recipe.stride,
+            end_token=context.end_token,
         )
     except LexergyError as error:
         raise LexergyError(f"{split} documents of {context.recipe.corpus.source}: {error}") from None
 
 
-def _digest(windows: Windows) -> str:
-    """A hash of the windows' tokens: what later stages are built from."""
-    shape = f"{tuple(windows.tokens.shape)} {windows.prefix_length}".encode()
+def _digest(windows: Windows, end_token: int | None) -> str:
+    """A hash of the windows' tokens, and of what ends them: what later stages are built from."""
+    ends = "" if end_token is None else f" {end_token}"
+    shape = f"{tuple(windows.tokens.shape)} {windows.prefix_length}{ends}".encode()
     return hashlib.sha256(shape + windows.tokens.numpy().tobytes()).hexdigest()[:16]
 
 

@@ -5,6 +5,7 @@ import pyarrow.parquet as parquet
 import torch
 from torch import Tensor, nn
 
+from lexergy.core.ends import inside
 from lexergy.core.estimation.perplexity import exact_perplexity
 from lexergy.data.windows import Windows
 from lexergy.files import atomic_path, atomic_write_json
@@ -62,7 +63,7 @@ def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
         model = load_baseline(context, name).to(context.lm.device)
         log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
         columns[token_column(name)] = to_column(log_prob.numpy())
-        measured = exact_perplexity(log_prob.sum(1), base.sum(1), windows.continuation_length, stage.seed)
+        measured = exact_perplexity(log_prob.sum(1), base.sum(1), context.mean_length(windows), stage.seed)
         records[name] = {**vars(measured), "parameters": num_parameters(model)}
     with atomic_path(stage.folder / TOKENS_FILE) as partial:
         parquet.write_table(pa.table(columns), partial)
@@ -72,11 +73,15 @@ def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
 
 @torch.inference_mode()
 def token_log_prob(model: nn.Module, lm: CausalLM, windows: Windows) -> Tensor:
-    """log P(x_t | x_<t) of each continuation token (N, C), float64; what `lm` forbids has no probability here."""
+    """log P(x_t | x_<t) of each continuation token (N, C), float64, 0 after its end.
+
+    What `lm` forbids has no probability here.
+    """
     length = windows.continuation_length
 
     def logits_of(rows: Tensor) -> Tensor:  # (b, L) -> (b, C, V)
         return lm.forbid_(model(input_ids=lm.with_start(rows)).logits[:, -length - 1 : -1].float())
 
     rows = windows.tokens.to(lm.device)
-    return log_probs.token_log_prob(logits_of, rows, rows[:, -length:], lm.vocab_size)
+    log_prob = log_probs.token_log_prob(logits_of, rows, rows[:, -length:], lm.vocab_size)
+    return log_prob.masked_fill(~inside(lm.lengths(windows.continuations), length), 0)

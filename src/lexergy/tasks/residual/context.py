@@ -9,9 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lexergy.core.conditions import Conditions
+from lexergy.core.decoding import Decoding
+from lexergy.core.ends import lengths_until
 from lexergy.data.corpora import Document, load_corpus
 from lexergy.data.splits import Splits, split_documents
 from lexergy.data.windows import Windows
+from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
@@ -40,7 +44,9 @@ class RunContext:
 
     @cached_property
     def lm(self) -> CausalLM:
-        return CausalLM.from_pretrained(self.folder / "lm")
+        """The run's LM, whose texts end where those of the windows do."""
+        lm = CausalLM.from_pretrained(self.folder / "lm")
+        return lm.ending() if self.recipe.windows.ends else lm
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -49,6 +55,22 @@ class RunContext:
         if self.recipe.lm.train is None:
             return self.lm.tokenizer
         return load_tokenizer(self.folder / "tokenizer" / TOKENIZER_FOLDER)
+
+    @property
+    def end_token(self) -> int | None:
+        """What ends the texts of the windows, where they have ends."""
+        if not self.recipe.windows.ends:
+            return None
+        if self.tokenizer.eos_token_id is None:
+            raise LexergyError(
+                f"`windows.ends` is true and the tokenizer of {self.recipe.lm.description} has no end-of-text token; "
+                "expected one; leave the key out, and no text ends."
+            )
+        return self.tokenizer.eos_token_id
+
+    def mean_length(self, windows: Windows) -> float:
+        """How many tokens a continuation has, its end included."""
+        return float(lengths_until(windows.continuations, self.end_token).double().mean())
 
     @cached_property
     def windows(self) -> dict[str, Windows]:
@@ -73,7 +95,14 @@ class RunContext:
 
     def joint(self, energy: str) -> ResidualEBM:
         """The language model and one energy as one: log p~(x) = log p_LM(x) - E(x)."""
-        return ResidualEBM(self.lm, self.energy(energy))
+        return ResidualEBM(self.lm, self.energy(energy), self.conditions)
+
+    @property
+    def conditions(self) -> Conditions:
+        """What the run's energies were trained on."""
+        windows, drawn = self.recipe.windows, self.recipe.negatives
+        decoding = Decoding(drawn.temperature, drawn.top_k, drawn.top_p)
+        return Conditions(windows.prefix, windows.continuation, decoding, windows.ends)
 
     def encode(self, documents: Sequence[Document]) -> list[Tensor]:
         """Token ids (T,) of each document, without special tokens; all at once, on all cores."""

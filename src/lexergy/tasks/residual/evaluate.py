@@ -40,12 +40,13 @@ def evaluate(
     def tensor(column: str) -> Tensor:
         return torch.from_numpy(from_column(table.column(column)))
 
+    length = float(lm.lengths(windows.continuations).double().mean())
     return {
         name: perplexity_from_weights(
             tensor(BASE_COLUMN),  # (N,)
             tensor(human_column(name)),  # (N,)
             tensor(weights_column(name)),  # (N, n)
-            windows.continuation_length,
+            length,
             seed,
         )
         for name in energies

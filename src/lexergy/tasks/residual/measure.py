@@ -7,6 +7,7 @@ import pyarrow.parquet as parquet
 import torch
 from torch import Tensor
 
+from lexergy.core.conditions import UnlikeTrainingWarning
 from lexergy.core.estimation.perplexity import perplexity_from_weights
 from lexergy.files import atomic_path
 from lexergy.models.energies import SumEnergy
@@ -63,7 +64,7 @@ def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Fa
         weighed = list(zip(coefficients, recipe.of, strict=True))
         human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
         log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
-        length = context.recipe.windows.continuation
+        length = context.mean_length(context.test_windows)
         estimates[name] = perplexity_from_weights(base_log_prob, human, log_weights, length, stage.seed)
         columns[human_column(name)] = to_column(human.numpy())
         columns[weights_column(name)] = to_column(log_weights.numpy())
@@ -97,8 +98,9 @@ def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
 
 def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> GenerationResult:
     with warnings.catch_warnings():
-        # Heavy-tailed weights are told by the k-hat in the result.
+        # Heavy-tailed weights are told by the k-hat in the result; how prompts differ from windows, by the recipe.
         warnings.simplefilter("ignore", UnreliableWeightsWarning)
+        warnings.simplefilter("ignore", UnlikeTrainingWarning)
         generation = joint.generate(
             prompt,
             num_candidates=recipe.candidates,

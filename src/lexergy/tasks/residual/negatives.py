@@ -110,4 +110,5 @@ def _contrast(
         negatives=tensor("tokens").long(),
         features=picked("human_features"),
         negative_features=picked("features"),
+        end_token=context.end_token,
     )

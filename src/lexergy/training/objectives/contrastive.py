@@ -9,8 +9,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from lexergy.core.ends import lengths_until
 from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss
 from lexergy.errors import LexergyError
+from lexergy.models.energies import score_unpadded
 from lexergy.training.randomness import example_uniforms
 
 EVALUATION_ROWS = 64
@@ -58,7 +60,8 @@ class ContrastiveData:
     """People's continuations of N prefixes, and K of the noise's for each.
 
     The noise is the language model, or another distribution whose distance from it is known for each continuation:
-    `noise_energies` = log P_LM - log P_noise, people's continuation first, then its negatives.
+    `noise_energies` = log P_LM - log P_noise, people's continuation first, then its negatives. With an `end_token`,
+    continuations are texts up to it, and are padded after.
     """
 
     prefixes: Tensor  # (N, P)
@@ -67,6 +70,7 @@ class ContrastiveData:
     features: Tensor | None = None  # (N, F), for an energy that reads the LM's states
     negative_features: Tensor | None = None  # (N, K, F)
     noise_energies: Tensor | None = None  # (N, 1 + K), None: the noise is the LM
+    end_token: int | None = None
 
     def __post_init__(self) -> None:
         rows, length = self.continuations.shape
@@ -113,6 +117,7 @@ class ContrastiveData:
             None if self.features is None else self.features[rows],
             None if self.negative_features is None else self.negative_features[rows],
             None if self.noise_energies is None else self.noise_energies[rows],
+            self.end_token,
         )
 
 
@@ -217,7 +222,8 @@ def _score(model: Any, data: ContrastiveData, indices: Tensor, chosen: Tensor) -
     if data.features is not None and data.negative_features is not None:
         negative_features = data.negative_features[indices[:, None], chosen]
         features = torch.cat([data.features[indices, None], negative_features], dim=1)  # (B, 1 + k, F)
-    energies = model.score(data.prefixes[indices], continuations, features=features).float()
+    lengths = lengths_until(continuations, data.end_token)  # (B, 1 + k)
+    energies = score_unpadded(model, data.prefixes[indices], continuations, features, lengths).float()
     if data.noise_energies is None:
         return energies
     places = torch.cat([torch.zeros_like(indices)[:, None], 1 + chosen], dim=1)  # (B, 1 + k)

@@ -1,6 +1,7 @@
 """`lexergy generate` on a tiny run."""
 
 import io
+import json
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from lexergy.tasks.residual.context import RunContext
 from toys.commands import json_of, mistake_of
 
 UNRELIABLE = "ignore::lexergy.models.joint.sampling.UnreliableWeightsWarning"
+pytestmark = pytest.mark.filterwarnings("ignore::lexergy.core.conditions.UnlikeTrainingWarning")
 
 
 @pytest.mark.filterwarnings(UNRELIABLE)
@@ -66,6 +68,48 @@ def test_generate_draws_until_the_effective_sample_size_suffices(tiny_run, capsy
     assert result["ess"] >= 50
     limited = json_of([*arguments, "--target-ess", 63.999, "--max-candidates", 64], capsys)
     assert limited["num_candidates"] == 64
+
+
+@pytest.mark.filterwarnings(UNRELIABLE)
+def test_generate_stops_at_strings(tiny_run, capsys):
+    arguments = ["generate", tiny_run, "--prompt", "our union", "--candidates", 40, "--max-new-tokens", 12, "--show", 9]
+    plain = json_of(arguments, capsys)
+    letters = [letter for letter in "aeiou" if letter in plain["base"]][:2]
+    result = json_of([*arguments, *(part for letter in letters for part in ("--stop", letter))], capsys)
+    cut = min(plain["base"].index(letter) for letter in letters)
+    assert result["base"] == plain["base"][:cut]
+    assert not any(letter in candidate["text"] for candidate in result["best"] for letter in letters)
+    lengths = {len(candidate["tokens"]) for candidate in result["best"] + result["worst"]}
+    assert min(lengths) < 12
+    told = " ".join(result["warnings"])
+    assert "trained on continuations of 8 tokens; " in told
+    assert "of 40 candidates here stop sooner" in told
+    broken = json_of([*arguments, "--stop", "\\n"], capsys)
+    assert "\n" not in broken["base"] + broken["joint"]
+    long = json_of([*arguments[:-2], "--chunks", 3, "--stop", letters[0]], capsys)
+    assert letters[0] not in long["base"] + long["joint"]
+    assert len(long["chunks"]) <= 3
+    assert "`--stop` is empty" in mistake_of([*arguments, "--stop", ""], capsys)
+
+
+@pytest.mark.filterwarnings(UNRELIABLE)
+def test_generate_ends_texts_when_asked(tiny_run, capsys):
+    arguments = ["generate", tiny_run, "--prompt", "our union", "--candidates", 60, "--top-p", 1, "--show", 60]
+    usual = json_of(arguments, capsys)
+    assert {len(candidate["tokens"]) for candidate in usual["best"]} == {40}
+    ended = json_of([*arguments, "--stop-at-end"], capsys)
+    assert min(len(candidate["tokens"]) for candidate in ended["best"]) < 40
+    assert not any("<|endoftext|>" in candidate["text"] for candidate in ended["best"])
+    assert json_of([*arguments, "--no-stop-at-end"], capsys) == usual
+
+
+def test_generate_warns_in_numbers_of_a_use_unlike_the_training(tiny_run):
+    command = ["generate", str(tiny_run), "--prompt", "our union", "--candidates", "4", "--json"]
+    result = subprocess.run([sys.executable, "-m", "lexergy", *command], capture_output=True, text=True, check=True)
+    told = [line.removeprefix("warning: ") for line in result.stderr.splitlines()]
+    assert told == json.loads(result.stdout)["warnings"]
+    assert "prefixes of 8 tokens and continuations of 8; here the prompt has 3 and 40 are written" in told[0]
+    assert "untruncated samples of the LM; candidates here are top-k 10" in told[1]
 
 
 def test_prompt_longer_than_the_model(tiny_run):

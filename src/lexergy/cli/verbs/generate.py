@@ -39,7 +39,7 @@ MaxNewTokens = Annotated[
     int,
     typer.Option(
         "--max-new-tokens",
-        help="Length of a continuation, or of a chunk.",
+        help="Length of a continuation, or of a chunk, unless it stops before.",
         callback=at_least(1, "40 is a good start"),
     ),
 ]
@@ -76,6 +76,22 @@ MaxCandidates = Annotated[
         callback=at_least(2, "leave it out for the default budget"),
     ),
 ]
+StopStrings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stop",
+        help="Stop before this text, which may be given several times; \\n is a line break, \\t a tab.",
+        show_default="none",
+    ),
+]
+StopAtEnd = Annotated[
+    bool | None,
+    typer.Option(
+        "--stop-at-end/--no-stop-at-end",
+        help="Let the LM end its texts at end-of-text.",
+        show_default="if the energy was trained on texts that end",
+    ),
+]
 NumShown = Annotated[
     int,
     typer.Option(
@@ -98,6 +114,8 @@ def generate(
     temperature: Temperature = 1.0,
     target_ess: TargetEss = None,
     max_candidates: MaxCandidates = None,
+    stop: StopStrings = None,
+    stop_at_end: StopAtEnd = None,
     seed: Seed = 0,
     show: NumShown = 0,
     as_json: Json = False,
@@ -105,7 +123,7 @@ def generate(
     """Continue a prompt: frozen LM beside joint model.
 
     The joint model draws candidates from the LM and keeps one in proportion to exp(-energy) (Algorithm 1,
-    Deng et al. 2020).
+    Deng et al. 2020). A use unlike the energy's training is warned of, in numbers.
 
     Examples:
 
@@ -113,6 +131,7 @@ def generate(
       lexergy generate runs/quickstart --prompt "The state of the union is"
       lexergy generate runs/quickstart --prompt "Our economy" --candidates 512 --show 5
       lexergy generate runs/quickstart --prompt "Our economy" --chunks 4 --max-new-tokens 32
+      lexergy generate runs/quickstart --prompt "Our economy" --stop "\\n" --stop ". "
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
@@ -125,6 +144,8 @@ def generate(
         "top_p": None if top_p == 1 else top_p,
         "temperature": temperature,
         "seed": seed,
+        "stop": [_unescaped(text) for text in stop or ()],
+        "stop_at_end": stop_at_end,
     }
     from lexergy.runs.records import load_run
 
@@ -157,6 +178,15 @@ def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int
         )
 
 
+def _unescaped(text: str) -> str:
+    """A stop string as it is meant: a shell hands on `\\n` as two characters."""
+    for written, meant in (("\\n", "\n"), ("\\t", "\t")):
+        text = text.replace(written, meant)
+    if not text:
+        raise LexergyError("`--stop` is empty; expected some text to stop before; leave it out to go on.")
+    return text
+
+
 def _best_and_worst(generation: "Generation", count: int) -> tuple[list["Candidate"], list["Candidate"]]:
     """The `count` candidates of lowest energy, and of highest energy with the highest first."""
     return generation.candidates[:count], generation.candidates[::-1][:count]
@@ -174,6 +204,7 @@ def _record(prompt: str, energy: str, generation: "Generation", show: int) -> di
         "num_candidates": len(generation.candidates),
         "best": best,
         "worst": worst,
+        "warnings": generation.warnings,
     }
 
 
@@ -199,8 +230,8 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int, as_jso
 
 def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool) -> None:
     if as_json:
-        chunks = [vars(chunk) for chunk in long.chunks]
-        print_json({"prompt": prompt, "energy": energy, "base": long.base_text, "joint": long.text, "chunks": chunks})
+        texts = {"prompt": prompt, "energy": energy, "base": long.base_text, "joint": long.text}
+        print_json({**texts, "chunks": [vars(chunk) for chunk in long.chunks], "warnings": long.warnings})
         return
     from lexergy.report.numbers import fixed
 

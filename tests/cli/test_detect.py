@@ -119,11 +119,11 @@ def test_texts_unlike_those_trained_on_are_told(model, tmp_path, capsys):
 def test_a_detector_is_calibrated_for_another_kind_of_text(model, text_pairs_file, tmp_path, capsys):
     """With the writers exchanged: the bias changes, and nothing else."""
     texts = ["--human", text_pairs_file, "--human-field", "machine", "--machine", text_pairs_file]
-    command = ["calibrate", model, *texts, "--machine-field", "human", "--out", tmp_path / "new"]
-    assert detect(*command, "--json") == 0
+    options = [model, *texts, "--machine-field", "human", "--out", tmp_path / "new"]
+    assert run_command(["detect", "calibrate", *map(str, options), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["texts"] == {"people": 30, "machines": 30}
-    assert detect(*command) == 0
+    assert detect("calibrate", *options) == 0
     assert "Offset" in capsys.readouterr().out
     (tmp_path / "essay.txt").write_text(TEXT)
     found = []

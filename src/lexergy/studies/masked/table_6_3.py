@@ -21,19 +21,15 @@ from lexergy.studies.masked.translation_tables import Printed, panels_by, sample
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.masked.translation import TranslationLaboratory
 
-NUCLEI = (None, 0.99, 0.95, 0.9, 0.8)
+NUCLEI = (None, 0.95, 0.8)  # the thesis has 0.99 and 0.9 as well
 PRINTED_NORM = (
     (11.13, 0.11, 24.74),
-    (10.65, 0.12, 24.95),
     (10.21, 0.10, 26.15),
-    (9.95, 0.07, 27.35),
     (9.85, 0.05, 27.23),
 )
 PRINTED_DEG = (
     (31.12, 0.36, 9.03),
-    (30.12, 0.33, 14.03),
     (28.75, 0.22, 18.04),
-    (18.57, 0.10, 23.25),
     (18.23, 0.06, 23.55),
 )
 NORM = tuple(Sampler("norm", top_p=nucleus) for nucleus in NUCLEI)
@@ -106,7 +102,8 @@ STUDY = Study(
     paper=THESIS,
     method=(
         f"{METHOD} Where the current token lies outside the nucleus of its context, a proposal has no way back and "
-        "Metropolis-Hastings stays; the thesis does not say what it does there."
+        "Metropolis-Hastings stays, so that a chain which starts at random tokens hardly moves; the thesis does not "
+        "say what it does there. Three of the thesis's five nuclei were run."
     ),
     sizes=SIZES,
     workspace=TRANSLATION,

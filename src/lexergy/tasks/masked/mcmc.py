@@ -78,11 +78,13 @@ def open_masked_lm(
     model: str, prompts: Sequence[str], sentences: Sequence[str], length: int
 ) -> tuple[MaskedLM, list[list[int]]]:
     """The model, and the templates whose masks it is to fill: of `sentences` their translations, else of `prompts`
-    their masks, else `length` masks."""
+    their masks, else `length` masks. It remembers what it has read."""
     if sentences:
         translator = ConditionalMaskedLM.from_pretrained(model)
+        translator.remember_energies()
         return translator, translator.templates(sentences)
     lm = MaskedLM.from_pretrained(model)
+    lm.remember_energies()
     return lm, [lm.encode(prompt) for prompt in prompts] if prompts else [lm.blank(length)]
 
 

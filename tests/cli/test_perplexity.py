@@ -3,6 +3,8 @@
 import pytest
 
 from lexergy.cli.main import run_command
+from lexergy.runs.records import load_run
+from lexergy.tasks.residual.context import RunContext
 from toys.commands import json_of, mistake_of
 
 
@@ -11,7 +13,7 @@ def test_perplexity_reads_the_stored_result(tiny_run, capsys):
     assert stored["first"]["num_samples"] == 32
     assert stored["first"]["num_windows"] == 6
     assert stored["first"]["lower"] <= stored["first"]["upper"]
-    gain = 100 * (1 - stored["first"]["upper"] / stored["first"]["base"])
+    gain = 100 * (1 - stored["first"]["bound"] / stored["first"]["base"])
     assert stored["first"]["gain_percent"] == pytest.approx(gain)
     assert list(json_of(["perplexity", tiny_run, "--energy", "second"], capsys)["energies"]) == ["second"]
 
@@ -26,7 +28,14 @@ def test_perplexity_estimates_again(tiny_run, capsys):
     other = json_of(["perplexity", tiny_run, "--samples", 40, "--windows", 2, "--seed", 2], capsys)["energies"]
     assert other["first"]["upper"] != fewer["first"]["upper"]
     assert run_command(["perplexity", str(tiny_run), "--samples", "8", "--windows", "2"]) == 0
-    assert "too few of them" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "8 samples per window are too few" in printed
+    assert f"error over {len(set(document_ids(tiny_run, 2)))} documents" in printed
+
+
+def document_ids(run, count):
+    result = load_run(run)
+    return RunContext(result.recipe, result.folder).some_test_windows(count).document_ids
 
 
 def test_more_windows_than_there_are(tiny_run, capsys):

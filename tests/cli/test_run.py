@@ -24,7 +24,7 @@ def test_run_for_people(tiny_run, capsys):
     show_summary(load_run(tiny_run), tiny_run / "report.html")
     text = capsys.readouterr().out
     assert "Frozen LM: trained in this run." in text
-    for part in ("frozen LM", "joint model, first", "bounds gap", "ESS", "k-hat", "windows", "samples"):
+    for part in ("frozen LM", "joint model, first", "at most", "estimate", "ESS", "k-hat", "windows", "error over"):
         assert part in text
     assert "our <script>alert(1)</script> union" in text
     assert f"Report: {tiny_run / 'report.html'}" in text

@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import torch
 
+from lexergy.core.estimation.coverage import Ranks
 from lexergy.report import page
-from lexergy.report.page import page_content, render_page, training_panels, write_report
+from lexergy.report.page import page_content, rank_sentence, render_page, training_panels, write_report
 from toys.runs import make_perplexity, make_run, make_windows
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -50,7 +51,7 @@ def test_page_stands_alone(hostile_page):
 def test_figures_are_valid_svg_with_a_title(hostile_page):
     reader = Reader(hostile_page)
     images = [dict(pairs) for pairs in _images(reader)]
-    assert len(images) == 5  # bounds, energies, weights, training, timings
+    assert len(images) == 6  # bound, energies, weights, ranks, training, timings
     for image in images:
         svg = base64.b64decode(image["src"].partition(",")[2])
         assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -73,9 +74,12 @@ def test_what_a_model_writes_stays_text(hostile_page):
 def test_page_shows_every_part(hostile_page):
     text = Reader(hostile_page).text
     for part in (
-        "between 26.34 and 26.53",
-        "0.081 ± 0.008",
+        "at most 26.85",
+        "26.34 - 26.53",
+        "0.069 ± 0.008",
         "k-hat 0.31 is no more than 0.45",
+        "error over 16 documents",
+        "people's energy is below that of all 64 samples",
         "Lowest energy",
         "Highest energy",
         "a very important part of the state",
@@ -109,6 +113,24 @@ def test_share_ranked_right(run_result, no_drawing):
     assert "88 % of the LM's continuations have a higher energy" in figures[0].caption
 
 
+def test_the_sentence_about_ranks_follows_the_numbers():
+    """20 documents of 10 windows; the lowest energy is people's in some of them, and should be in half."""
+
+    def sentence(share):
+        is_lowest = torch.tensor([float(window % 10 < 10 * share) for window in range(200)], dtype=torch.double)
+        half = torch.full((200,), 0.5, dtype=torch.double)
+        spread = 0.01 * torch.arange(200, dtype=torch.double).sin()
+        found = Ranks(low=half, high=half, is_lowest=is_lowest, lowest_weight=half + spread)
+        return rank_sentence(found, [window // 10 for window in range(200)], num_samples=32)
+
+    assert sentence(0.7) == (
+        "In 70 % of windows people's energy is below that of all 32 samples. It would be in 50 % if the joint model "
+        "were right, and in 3 % if the LM were: the joint model still under-rates people's text."
+    )
+    assert sentence(0.3).endswith("the energy is surer of itself than people's text bears out.")
+    assert sentence(0.5).endswith("this does not speak against the joint model.")
+
+
 def test_training_panels_keep_only_what_was_measured(run_result):
     panels = training_panels(run_result.energies["energy"].history)
     assert list(panels) == ["loss", "accuracy"]
@@ -120,8 +142,8 @@ def test_training_panels_keep_only_what_was_measured(run_result):
 
 def test_page_survives_numbers_that_are_not(tmp_path):
     nothing = float("nan")
-    changes = {"pareto_k": nothing, "upper": float("inf"), "std_error": nothing, "ess": nothing}
-    assert "too uneven to bound" in Reader(render_page(make_run(tmp_path, **changes))).text
+    changes = {"pareto_k": nothing, "bound": float("inf"), "upper": float("inf"), "std_error": nothing, "ess": nothing}
+    assert "Nothing bounds" in Reader(render_page(make_run(tmp_path, **changes))).text
 
 
 def test_report_is_written_into_the_run(run_result, no_drawing, monkeypatch):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lexergy.core.estimation.coverage import RankHistogram
 from lexergy.core.estimation.perplexity import CurvePoint
 from lexergy.report import plots
 from lexergy.report.drawing import BLUE, INK, ORANGE, svg
@@ -15,24 +16,22 @@ def points(*columns) -> tuple[CurvePoint, ...]:
 
 def test_both_bounds_against_the_base_lm():
     bounds = {
-        "unit": points([2, 4], [9.0, 9.1], [12.0, 11.0]),
-        "bit": points([2, 4], [8.0, 8.1], [10.5, 9.5]),
+        "unit": points([2, 4], [12.0, 11.0], [9.0, 9.1], [11.0, 10.5]),
+        "bit": points([2, 4], [10.5, 9.5], [8.0, 8.1], [9.5, 9.0]),
     }
     [axes] = plots.perplexity_curve(10.0, bounds).axes
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale()) == ("samples per window", "perplexity", "log")
     assert lines(axes) == {
-        "unit, pessimistic": [(2, 12.0), (4, 11.0)],
-        "unit, optimistic": [(2, 9.0), (4, 9.1)],
-        "bit, pessimistic": [(2, 10.5), (4, 9.5)],
-        "bit, optimistic": [(2, 8.0), (4, 8.1)],
+        "unit, at most": [(2, 12.0), (4, 11.0)],
+        "bit, at most": [(2, 10.5), (4, 9.5)],
     }
-    colours = [line.get_color() for line in axes.lines[1:]]
-    assert colours == [BLUE, BLUE, ORANGE, ORANGE]
+    assert [line.get_color() for line in axes.lines[1:]] == [BLUE, ORANGE]
+    assert [band.get_label() for band in axes.collections] == ["unit, estimate", "bit, estimate"]
     base = axes.lines[0]
     assert (base.get_ydata()[0], base.get_color()) == (10.0, INK)
     assert [text.get_text() for text in axes.texts] == ["frozen LM 10.00"]
     low, high = (band.get_paths()[0].get_extents().intervaly.tolist() for band in axes.collections)
-    assert (low, high) == ([9.0, 12.0], [8.0, 10.5])
+    assert (low, high) == ([9.0, 11.0], [8.0, 9.5])
 
 
 def test_people_are_blue_and_the_lm_is_orange():
@@ -107,10 +106,21 @@ def test_weights_of_any_size_can_be_drawn(log_weights, largest):
 
 
 def test_bounds_that_are_infinite_can_be_drawn():
-    bounds = points([2, 4, 8], [9.0, 9.1, 9.2], [np.inf, 12.0, 10.0])
+    bounds = points([2, 4, 8], [np.inf, 12.0, 10.0], [9.0, 9.1, 9.2], [np.inf, 11.0, 10.0])
     figure = plots.perplexity_curve(10.0, {"energy": bounds})
-    assert lines(figure.axes[0])["energy, pessimistic"][1:] == [(4, 12.0), (8, 10.0)]
+    assert lines(figure.axes[0])["energy, at most"][1:] == [(4, 12.0), (8, 10.0)]
     assert svg(figure).rstrip().endswith("</svg>")
+
+
+def test_ranks_beside_what_a_right_model_would_give():
+    [axes] = plots.rank_bars(RankHistogram((0.4, 0.3, 0.2, 0.1), (0.1, 0.05, 0.01, 0.2))).axes
+    bars, band = axes.containers
+    assert [bar.get_height() for bar in bars] == [0.4, 0.3, 0.2, 0.1]
+    assert axes.lines[0].get_ydata()[0] == 0.25
+    ends = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in band]
+    assert ends[0] == (pytest.approx(0.25 - 0.196), pytest.approx(0.25 + 0.196))
+    assert ends[3] == (0, pytest.approx(0.25 + 0.392))  # no share is negative
+    assert {"if the joint model were right", "95 % over documents"} == set(legend(axes))
 
 
 def test_stages_stand_from_top_to_bottom_with_their_times():

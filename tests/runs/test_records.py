@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lexergy.core.candidates import Candidate
-from lexergy.core.estimation.perplexity import CurvePoint
+from lexergy.errors import LexergyError
 from lexergy.runs.records import ESTIMATES_FILE, load_run
 
 # As runs wrote it before they kept what each window's estimate is made of.
@@ -36,19 +36,20 @@ def copy(finished_run, tmp_path):
     return shutil.copytree(finished_run, tmp_path / "copy")
 
 
-def test_an_early_estimate_is_read_and_its_windows_come_from_the_log_weights(finished_run, copy):
+def test_an_early_run_gets_its_bound_from_its_log_weights(finished_run, copy):
     path = copy / "perplexity" / ESTIMATES_FILE
     path.write_text(json.dumps(dict.fromkeys(json.loads(path.read_text()), EARLY_ESTIMATE)))
     kept, early = load_run(finished_run).energies, load_run(copy).energies
     for name, energy in early.items():
-        estimate = energy.perplexity
-        assert {key: getattr(estimate, key) for key in EARLY_ESTIMATE if key not in ("curve", "pareto_k")} == {
-            key: value for key, value in EARLY_ESTIMATE.items() if key not in ("curve", "pareto_k")
-        }
-        assert estimate.pareto_k != estimate.pareto_k
-        assert estimate.curve == (CurvePoint(20, 26.0, 27.0), CurvePoint(40, 26.25, 26.5))
-        assert estimate.continuation_length == 5
-        assert_equal_windows(estimate.windows, kept[name].perplexity.windows)
+        assert energy.perplexity == kept[name].perplexity
+        assert_equal_windows(energy.perplexity.windows, kept[name].perplexity.windows)
+        assert energy.perplexity.num_documents < energy.perplexity.num_windows
+
+
+def test_an_early_run_without_log_weights_says_what_to_do(copy):
+    shutil.rmtree(copy / "perplexity" / "weights")
+    with pytest.raises(LexergyError, match=r"holds no log-weights.*start the same run again"):
+        load_run(copy)
 
 
 def assert_equal_windows(found, expected):
@@ -56,16 +57,18 @@ def assert_equal_windows(found, expected):
     for name in ("base_log_prob", "energy", "log_z_lower", "log_z_upper", "ess", "pareto_k"):
         torch.testing.assert_close(getattr(found, name), getattr(expected, name), rtol=0, atol=0, equal_nan=True)
     assert torch.equal(found.log_z.upper, expected.log_z.upper)
+    assert torch.equal(found.log_z.sampler, expected.log_z.sampler)
+    assert found.documents == expected.documents
 
 
 def test_the_windows_add_up_to_the_estimate(finished_run):
     for energy in load_run(finished_run).energies.values():
         estimate, windows = energy.perplexity, energy.perplexity.windows
-        for bound, perplexity in ((windows.log_z.lower, "lower"), (windows.log_z.upper, "upper")):
-            log_prob = (windows.base_log_prob - windows.energy)[:, None] - bound  # (N, S)
+        for perplexity, log_z in (("lower", "lower"), ("upper", "upper"), ("bound", "sampler")):
+            log_prob = (windows.base_log_prob - windows.energy)[:, None] - getattr(windows.log_z, log_z)  # (N, S)
             found = torch.exp(-log_prob.mean(0) / estimate.continuation_length)
             assert found.tolist() == pytest.approx([getattr(point, perplexity) for point in estimate.curve])
-        assert float(windows.pessimistic_gain.mean()) / 5 == pytest.approx(estimate.gain)
+        assert float(windows.gain.mean()) / 5 == pytest.approx(estimate.gain)
         assert float(windows.ess.mean()) == pytest.approx(estimate.ess)
 
 

@@ -24,27 +24,31 @@ HOSTILE = "<script>alert(1)</script> & \"quoted\" <img src=x onerror='alert(2)'>
 
 
 def make_windows(energy) -> WindowEstimates:
-    """Windows of these energies (B,), each with a log Z between -0.1 and 0.1."""
+    """Windows of these energies (B,), four of a document, each with a log Z between -0.1 and 0.1."""
     zeros = torch.zeros(len(energy), dtype=torch.double)
     bounds = torch.full((len(energy), 1), 0.1, dtype=torch.double)
-    return WindowEstimates(zeros - 100, energy.double(), PartitionCurve((64,), -bounds, bounds), zeros + 12, zeros)
+    log_z = PartitionCurve((64,), -bounds, bounds, 2 * bounds)
+    documents = tuple(window // 4 for window in range(len(energy)))
+    return WindowEstimates(zeros - 100, energy.double(), log_z, zeros + 12, zeros, documents)
 
 
 def make_perplexity(**changes) -> PerplexityEstimate:
     sizes = (2, 4, 8, 16, 32, 64)
-    curve = tuple(CurvePoint(n, 26.4 - 1.2 / n, 26.4 + 2.9 / n) for n in sizes)
+    curve = tuple(CurvePoint(n, 26.8 + 3.2 / n, 26.4 - 1.2 / n, 26.4 + 2.9 / n) for n in sizes)
     values = {
         "base": 28.78,
+        "bound": 26.85,
         "lower": 26.34,
         "upper": 26.53,
         "std_error": 0.41,
-        "gain": 0.0814,
+        "gain": 0.0694,
         "gain_std_error": 0.008,
         "ess": 12.3,
         "pareto_k": 0.31,
         "pareto_k_above": 0.05,
         "pareto_k_threshold": 0.45,
         "num_windows": 64,
+        "num_documents": 16,
         "num_samples": 64,
         "continuation_length": 32,
         "curve": curve,

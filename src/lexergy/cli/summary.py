@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lexergy.recipes.residual import ResidualRecipe
     from lexergy.runs.records import RunResult
 
-PERPLEXITY_TITLE = "Perplexity on held-out documents (joint model: optimistic - pessimistic)"
+PERPLEXITY_TITLE = "Perplexity on held-out documents"
 
 
 def run_and_show(recipe: "ResidualRecipe", folder: Path, *, as_json: bool) -> None:
@@ -50,16 +50,12 @@ def summary(result: "RunResult", report: Path) -> dict:
 
 
 def perplexity_record(estimate: "PerplexityEstimate") -> dict:
-    """An estimate as JSON, with the two percentages that the table shows; per-window arrays left out."""
-    from lexergy.report.perplexity import bounds_gap, relative_gain
+    """An estimate as JSON, with its gain as a percentage and what speaks against its interval; no per-window arrays."""
+    from lexergy.report.perplexity import relative_gain
 
     record = to_plain(estimate)
     del record["windows"]
-    percentages = {
-        "gain_percent": 100 * relative_gain(estimate),
-        "gap_percent": 100 * bounds_gap(estimate),
-    }
-    return record | percentages
+    return record | {"gain_percent": 100 * relative_gain(estimate), "doubt": estimate.doubt}
 
 
 def show_summary(result: "RunResult", report: Path) -> None:

@@ -1,14 +1,18 @@
 """A finished run as one HTML page that needs nothing beside itself."""
 
 import base64
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from matplotlib.figure import Figure
 
 from lexergy.core.candidates import Candidate
+from lexergy.core.estimation import coverage
+from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.files import atomic_write_text
 from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.report import drawing, perplexity, plots
@@ -18,12 +22,14 @@ from lexergy.runs.records import EnergyResult, GenerationResult, RunResult, load
 
 REPORT_FILE = "report.html"
 MOST_CANDIDATES_SHOWN = 5
+RANK_BINS = 10
 MODEL_NAMES = {"lm": "language model", "masked_lm": "masked language model"}
 PERPLEXITY_NOTE = (
-    "The two ends come from Theorem 2 of Deng et al. (2020): the lower end is optimistic, the upper one "
-    "pessimistic, and only the pessimistic one is compared with the frozen LM. The standard error is of the "
-    "pessimistic end, by bootstrap over windows. ESS is how many equally weighted samples the weighted ones "
-    "are worth; k-hat measures how heavy the tail of the weights is."
+    "“At most” bounds the perplexity of what the joint model draws from as many candidates as there are samples "
+    "(Lawson et al., 2019). It holds for any weights, and it alone is compared with the frozen LM; its standard error "
+    "is by bootstrap over documents. The estimate lies between the ends of Theorem 2 of Deng et al. (2020), the first "
+    "optimistic, the second pessimistic where the weights can be trusted: ESS is how many equally weighted samples "
+    "the weighted ones are worth; k-hat measures how heavy the tail of the weights is."
 )
 SAMPLES_NOTE = (
     "The joint model draws candidates from the LM and picks one in proportion to exp(-energy) "
@@ -59,7 +65,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
     return {
         "name": result.recipe.name,
         "headlines": perplexity.headlines(estimates),
-        "perplexity": perplexity.perplexity_table(estimates, result.baselines),
+        "perplexity": perplexity.full_table(estimates, result.baselines),
         "verdicts": perplexity.verdicts(estimates),
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(result)],
@@ -104,8 +110,9 @@ def _perplexity_curve(result: RunResult) -> Drawing:
     curves = {"joint model" if alone else name: energy.perplexity.curve for name, energy in result.energies.items()}
     base = next(iter(result.energies.values())).perplexity.base
     return Drawing(
-        "Both ends of the interval against the number of samples",
+        "Bound and estimate against the number of samples",
         _data_uri(plots.perplexity_curve(base, curves)),
+        "More samples bring the bound closer to the joint model's own perplexity.",
     )
 
 
@@ -126,9 +133,37 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     return {
         "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
         "description": ENERGY_KINDS[energy.kind].description,
-        "figures": [histogram, weights],
+        "figures": [histogram, weights, _rank_check(energy)],
         "training": _training_curves("Training on people's text against the LM's", energy.history),
     }
+
+
+def _rank_check(energy: EnergyResult) -> Drawing:
+    estimate = energy.perplexity
+    found = coverage.ranks(estimate.windows.energy, -torch.from_numpy(energy.lm_energies))
+    histogram = coverage.rank_histogram(found, estimate.windows.documents, RANK_BINS)
+    return Drawing(
+        "People's text among the joint model's own",
+        _data_uri(plots.rank_bars(histogram)),
+        rank_sentence(found, estimate.windows.documents, estimate.num_samples),
+    )
+
+
+def rank_sentence(found: coverage.Ranks, documents: Sequence[Hashable], num_samples: int) -> str:
+    """How often people's text has the lowest energy of all, how often it should, and what that says."""
+    share, expected = float(found.is_lowest.mean()), float(found.lowest_weight.mean())
+    error = bootstrap_std_error(found.is_lowest - found.lowest_weight, 0, groups=documents)
+    if share - expected > 1.96 * error:
+        meaning = "the joint model still under-rates people's text"
+    elif expected - share > 1.96 * error:
+        meaning = "the energy is surer of itself than people's text bears out"
+    else:
+        meaning = "this does not speak against the joint model"
+    return (
+        f"In {percent(share, digits=0)} of windows people's energy is below that of all {num_samples} samples. It "
+        f"would be in {percent(expected, digits=0)} if the joint model were right, and in "
+        f"{percent(1 / (num_samples + 1), digits=0)} if the LM were: {meaning}."
+    )
 
 
 def _share_ranked_right(energy: EnergyResult) -> float:

@@ -8,65 +8,73 @@ from lexergy.report.numbers import fixed, percent
 from lexergy.report.table import Cell, Table
 
 SIDE_BY_SIDE = 3  # models
-# Of many models, and under a shorter name where there is one.
-MAIN_COLUMNS = {"perplexity": "", "gain": "", "nats per token": "", "bounds gap": "gap", "ESS": "", "k-hat": ""}
+MAIN_COLUMNS = ("perplexity", "at most", "gain", "nats per token", "ESS", "k-hat")  # of many models
+COLUMNS = (
+    "",
+    "perplexity",
+    "at most",
+    "std. error",
+    "gain",
+    "nats per token",
+    "estimate",
+    "ESS",
+    "k-hat",
+    "documents",
+    "windows",
+    "samples",
+)
 
 
 def perplexity_table(
     estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity] | None = None
 ) -> Table:
-    """The frozen LM, baselines, and each energy's joint model: interval, gain, and how far to trust the weights."""
+    """The frozen LM, baselines, and each energy's joint model: bound, gain by the bound, and Theorem 2's estimate."""
     first = next(iter(estimates.values()))
-    rows: list[tuple[Cell, ...]] = [("frozen LM", fixed(first.base), *[""] * 8)]
+    rows: list[tuple[Cell, ...]] = [("frozen LM", fixed(first.base), *[""] * (len(COLUMNS) - 2))]
     rows += [_baseline_row(name, baseline) for name, baseline in (baselines or {}).items()]
     for name, estimate in estimates.items():
         rows.append(
             (
                 "joint model" if len(estimates) == 1 else f"joint model, {name}",
-                f"{fixed(estimate.lower)} - {fixed(estimate.upper)}",
+                "",
+                fixed(estimate.bound),
                 fixed(estimate.std_error),
                 percent(relative_gain(estimate)),
                 _nats(estimate),
-                percent(bounds_gap(estimate), digits=2),
+                f"{fixed(estimate.lower)} - {fixed(estimate.upper)}",
                 fixed(estimate.ess, 1),
                 fixed(estimate.pareto_k),
+                str(estimate.num_documents),
                 str(estimate.num_windows),
                 str(estimate.num_samples),
             )
         )
-    columns = (
-        "",
-        "perplexity",
-        "std. error",
-        "gain",
-        "nats per token",
-        "bounds gap",
-        "ESS",
-        "k-hat",
-        "windows",
-        "samples",
-    )
-    return Table("perplexity", columns, rows)
+    return Table("perplexity", COLUMNS, rows)
 
 
 def _baseline_row(name: str, baseline: ExactPerplexity) -> tuple[str, ...]:
     gain = percent(1 - math.exp(-baseline.gain))
-    cells = (fixed(baseline.perplexity), fixed(baseline.std_error), gain, _nats(baseline))
-    return (f"baseline, {name}", *cells, *[""] * 3, str(baseline.num_windows), "")
+    cells = (fixed(baseline.perplexity), "", fixed(baseline.std_error), gain, _nats(baseline))
+    return (f"baseline, {name}", *cells, *[""] * 3, str(baseline.num_documents), str(baseline.num_windows), "")
 
 
 def _nats(model: PerplexityEstimate | ExactPerplexity) -> str:
     return f"{fixed(model.gain, 3)} ± {fixed(model.gain_std_error, 3)}"
 
 
+def full_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
+    """All numbers: of few models side by side, of many below each other."""
+    table = perplexity_table(estimates, baselines)
+    return table.transposed if len(table.rows) <= SIDE_BY_SIDE else table
+
+
 def terminal_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
     """What fits 80 columns: few models side by side with all numbers, many below each other with the main ones."""
-    table = perplexity_table(estimates, baselines)
-    if len(table.rows) <= SIDE_BY_SIDE:
-        return table.transposed
+    table = full_table(estimates, baselines)
+    if len(estimates) + len(baselines) < SIDE_BY_SIDE:
+        return table
     kept = table.select([0, *(table.columns.index(column) for column in MAIN_COLUMNS)])
-    heads = ("", *(short or column for column, short in MAIN_COLUMNS.items()))
-    return Table(table.name, heads, [(str(name).rpartition(", ")[2], *cells) for name, *cells in kept.rows])
+    return Table(table.name, kept.columns, [(str(name).rpartition(", ")[2], *cells) for name, *cells in kept.rows])
 
 
 def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
@@ -87,68 +95,63 @@ def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
 
 
 def verdicts(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
-    """What k-hat and the effective sample size say about each interval, in plain words."""
+    """What the standard errors are over, and whether each interval can be relied on, in plain words."""
     if len(estimates) > SIDE_BY_SIDE:
         return [_verdict_on_many(estimates)]
     return [("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate) for name, estimate in estimates.items()]
-
-
-def _verdict_on_many(estimates: Mapping[str, PerplexityEstimate]) -> str:
-    first = next(iter(estimates.values()))
-    doubtful = [name for name, estimate in estimates.items() if not estimate.pareto_k <= estimate.pareto_k_threshold]
-    threshold = fixed(first.pareto_k_threshold)
-    where = f"{first.num_windows} windows, {first.num_samples} samples each"
-    if not doubtful:
-        return f"{where}: k-hat is no more than {threshold} for all of them, the samples suffice for a typical window."
-    return (
-        f"{where}: k-hat is above {threshold} (or cannot be told) for {', '.join(doubtful)}: a few samples carry most "
-        "of the weight there, so treat these intervals with caution and draw more samples."
-    )
 
 
 def _headline(model: str, estimate: PerplexityEstimate) -> str:
     gain = relative_gain(estimate)
     if not math.isfinite(gain):
         return (
-            f"The weights of the {estimate.num_samples} samples per window are too uneven to bound the "
-            f"perplexity of {model}; the frozen LM's is {fixed(estimate.base)}. Draw more samples."
+            f"Nothing bounds the perplexity of {model} on {_sample(estimate)}: the energy of some window is not "
+            f"finite. The frozen LM's is {fixed(estimate.base)}."
         )
-    change = f"{percent(abs(gain))} {'lower' if gain > 0 else 'higher'}, pessimistically"
+    change = f"{percent(abs(gain))} {'lower' if gain > 0 else 'higher'}"
     return (
-        f"On {estimate.num_windows} held-out windows the perplexity of {model} is between "
-        f"{fixed(estimate.lower)} and {fixed(estimate.upper)}; "
+        f"On {_sample(estimate)} the perplexity of {model} is at most {fixed(estimate.bound)}; "
         f"the frozen LM's is {fixed(estimate.base)}: {change}."
     )
 
 
 def _verdict(estimate: PerplexityEstimate) -> str:
-    threshold = estimate.pareto_k_threshold
-    worth = (
-        f"The {estimate.num_samples} weighted samples of a window are worth "
-        f"{fixed(estimate.ess, 1)} equally weighted ones"
+    bound = (
+        f"“At most” holds for what the joint model draws from {estimate.num_samples} candidates, whatever the tail of "
+        f"the weights ({_error_over(estimate)})."
     )
-    if math.isnan(estimate.pareto_k):
-        trust = "there are too few of them to judge the tail of their weights: draw at least 25 per window"
-    elif estimate.pareto_k > threshold:
-        trust = (
-            f"k-hat {fixed(estimate.pareto_k)} is above {fixed(threshold)}: a few samples "
-            "carry most of the weight, so treat the interval with caution and draw more samples"
-        )
-    else:
-        trust = (
-            f"k-hat {fixed(estimate.pareto_k)} is no more than {fixed(threshold)}: "
-            f"{estimate.num_samples} samples per window suffice"
-        )
-        if estimate.pareto_k_above > 0:
-            trust += f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
-    return f"{worth}; {trust}."
+    worth = (
+        f"The estimate rests on {estimate.num_samples} weighted samples of a window, worth {fixed(estimate.ess, 1)} "
+        "equally weighted ones"
+    )
+    if estimate.doubt is not None:
+        return f"{bound} {worth}; {estimate.doubt}: do not rely on it, or draw more samples."
+    trust = f"k-hat {fixed(estimate.pareto_k)} is no more than {fixed(estimate.pareto_k_threshold)}, they suffice"
+    if estimate.pareto_k_above > 0:
+        trust += f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
+    return f"{bound} {worth}; {trust}."
+
+
+def _verdict_on_many(estimates: Mapping[str, PerplexityEstimate]) -> str:
+    first = next(iter(estimates.values()))
+    doubtful = [name for name, estimate in estimates.items() if estimate.doubt is not None]
+    where = f"{_sample(first)}, {first.num_samples} samples each; {_error_over(first)}"
+    if not doubtful:
+        return f"{where}: ESS and k-hat bear out all of the intervals."
+    return (
+        f"{where}: what a joint model is at most holds whatever the weights; do not rely on the intervals of "
+        f"{', '.join(doubtful)}, where a few samples carry most of the weight, and draw more samples."
+    )
+
+
+def _sample(estimate: PerplexityEstimate) -> str:
+    return f"{estimate.num_windows} held-out windows"
+
+
+def _error_over(estimate: PerplexityEstimate) -> str:
+    return f"error over {estimate.num_documents} documents"
 
 
 def relative_gain(estimate: PerplexityEstimate) -> float:
-    """By which share the pessimistic perplexity lies below the frozen LM's."""
-    return 1 - estimate.upper / estimate.base
-
-
-def bounds_gap(estimate: PerplexityEstimate) -> float:
-    """How far apart the two ends are, as a share of the optimistic one."""
-    return estimate.upper / estimate.lower - 1
+    """By which share at least the joint model's perplexity lies below the frozen LM's: by the bound."""
+    return 1 - estimate.bound / estimate.base

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
+from lexergy.core.estimation.coverage import RankHistogram
 from lexergy.core.estimation.perplexity import CurvePoint
 from lexergy.report.drawing import BLUE, INK, ORANGE, PALETTE, SKY, logarithmic_x, new_figure, styled
 from lexergy.report.numbers import duration
@@ -24,7 +25,7 @@ class Curve(NamedTuple):
 
 @styled
 def perplexity_curve(base: float, curves: Mapping[str, Sequence[CurvePoint]]) -> Figure:
-    """The interval of each joint perplexity against the number of samples, over the base LM's line."""
+    """Bound and interval of each joint perplexity against the number of samples, under the base LM's line."""
     figure, [axes] = new_figure(WIDE)
     axes.axhline(base, color=INK, linestyle="--", linewidth=1.3)
     axes.annotate(
@@ -37,10 +38,10 @@ def perplexity_curve(base: float, curves: Mapping[str, Sequence[CurvePoint]]) ->
         va="bottom",
     )
     for colour, (name, curve) in zip(cycle(PALETTE), curves.items(), strict=False):
-        sizes, lower, upper = zip(*((point.num_samples, point.lower, point.upper) for point in curve), strict=True)
-        axes.fill_between(sizes, lower, upper, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(sizes, upper, color=colour, marker="v", label=f"{name}, pessimistic")
-        axes.plot(sizes, lower, color=colour, marker="^", alpha=0.6, label=f"{name}, optimistic")
+        sizes = [point.num_samples for point in curve]
+        lower, upper = [point.lower for point in curve], [point.upper for point in curve]
+        axes.plot(sizes, [point.bound for point in curve], color=colour, marker="v", label=f"{name}, at most")
+        axes.fill_between(sizes, lower, upper, color=colour, alpha=0.25, linewidth=0, label=f"{name}, estimate")
     logarithmic_x(axes, base=2)
     axes.set_xlabel("samples per window")
     axes.set_ylabel("perplexity")
@@ -61,6 +62,26 @@ def energy_histogram(people: np.ndarray, machine: np.ndarray) -> Figure:
     axes.set_xlabel("energy (low = judged human; lines at the means)")
     axes.set_ylabel("density")
     axes.legend(loc="best")
+    return figure
+
+
+@styled
+def rank_bars(histogram: RankHistogram) -> Figure:
+    """Where people's text ranks among what the joint model would write: bars, and what a right model would give."""
+    figure, [axes] = new_figure(NARROW)
+    count = len(histogram.shares)
+    middles, expected = (np.arange(count) + 0.5) / count, 1 / count
+    reach = 1.96 * np.array(histogram.std_errors)
+    axes.bar(middles, histogram.shares, width=0.9 / count, color=SKY)
+    axes.axhline(expected, color=INK, linestyle="--", linewidth=1.3, label="if the joint model were right")
+    low, high = np.maximum(expected - reach, 0), expected + reach
+    axes.bar(middles, high - low, 1 / count, low, color=INK, alpha=0.15, label="95 % over documents")
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("rank of people's energy (left = lower than the joint model's)")
+    axes.set_ylabel("share of windows")
+    axes.grid(visible=False, axis="x")
+    axes.margins(y=0.35)
+    axes.legend(loc="upper right", fontsize=9)
     return figure
 
 

@@ -92,7 +92,8 @@ def study_markdown(study: StudyPage, files: StudyFiles, command: str) -> str:
 def describe(finding: Finding) -> str:
     """The finding, the number that tests it and its interval, as sentences."""
     value, low, high = map(significant, finding.estimate)
-    return f"{finding.sentence} {_capital(finding.quantity)}: {value} (95 % interval {low} to {high})."
+    doubt = "" if finding.doubt is None else f" Nothing is decided: {finding.doubt}."
+    return f"{finding.sentence} {_capital(finding.quantity)}: {value} (95 % interval {low} to {high}).{doubt}"
 
 
 def _circumstances(given: Circumstances, command: str) -> str:

@@ -18,13 +18,15 @@ from lexergy.core.estimation.perplexity import (
     ExactPerplexity,
     PerplexityEstimate,
     WindowEstimates,
-    window_estimates,
+    exact_perplexity,
+    perplexity_from_weights,
 )
+from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage
+from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage, stage_seed
 
 RUN_FILE = "run.json"
 ESTIMATES_FILE = "estimates.json"
@@ -32,6 +34,7 @@ WEIGHTS_FOLDER = "weights"
 HISTORY_FILE = "history.json"
 TOKENS_FILE = "tokens.parquet"
 BASE_COLUMN = "base_log_prob"  # log P_LM of people's continuations, (N,)
+BASE_TOKENS = "base"  # the base LM among the baselines' token columns
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def weights_column(name: str) -> str:
 
 
 def token_column(name: str) -> str:
-    """The Parquet column of a baseline's log-probability of each token, (N, C); `base` is the base LM's."""
+    """The Parquet column of a baseline's log-probability of each token, (N, C); BASE_TOKENS is the base LM."""
     return f"token_log_prob.{name}"
 
 
@@ -126,7 +129,7 @@ def load_run(folder: str | Path) -> RunResult:
         >>> from lexergy.testing import tiny_recipe, write_tiny_corpus
         >>> made = run(tiny_recipe(write_tiny_corpus("texts")), "runs/tiny", progress=False)
         >>> read = load_run("runs/tiny")
-        >>> read.energies["states"].perplexity.upper == made.energies["states"].perplexity.upper
+        >>> read.energies["states"].perplexity.bound == made.energies["states"].perplexity.bound
         True
     """
     folder = Path(folder)
@@ -146,7 +149,7 @@ def load_run(folder: str | Path) -> RunResult:
         seconds={name: stage.seconds for name, stage in stages.items()},
         corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
         versions=stages["perplexity"].versions,
-        baselines=_read_baselines(folder / "baselines", recipe),
+        baselines=_read_baselines(folder, recipe),
     )
 
 
@@ -170,9 +173,27 @@ def _read_run_file(folder: Path) -> tuple[dict[str, Stage], ResidualRecipe]:
     return stages, ResidualRecipe.model_validate(content["recipe"])
 
 
+def read_windows(folder: Path, split: str) -> Windows:
+    """The windows of a split that a run keeps."""
+    return Windows.load(folder / "windows" / f"{split}.parquet")
+
+
+def measured_windows(folder: Path, recipe: ResidualRecipe) -> Windows:
+    """Those of the test windows that a run's energies and baselines are measured on."""
+    windows, limit = read_windows(folder, "test"), recipe.perplexity.windows
+    if limit is None or limit >= len(windows):
+        return windows
+    return windows.sample(limit, stage_seed(recipe.split_seed, "perplexity"))
+
+
 def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
     """What a stage `perplexity` or `sums` keeps of each window: energies of its text, log-weights of the samples."""
     shards = sorted((folder / WEIGHTS_FOLDER).glob("*.parquet"))
+    if not shards:
+        raise LexergyError(
+            f"{folder / WEIGHTS_FOLDER} holds no log-weights; the bound on the perplexity is computed from them; "
+            f"remove {folder} and start the same run again to draw the samples anew."
+        )
     return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
 
 
@@ -197,40 +218,63 @@ def _plain(record: Any) -> dict[str, Any]:
 def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResult:
     is_sum = name in recipe.sums
     measured = folder / ("sums" if is_sum else "perplexity")
-    log_weights = from_column(read_weights(measured, [weights_column(name)]).column(0))  # (N, n)
+    log_weights = _read_column(measured, weights_column(name))  # (N, n)
     record = _read_json(measured / ESTIMATES_FILE)[name]
-    if "windows" in record:
-        windows = _windows(record["windows"])
-    else:  # finished before what each window's estimate is made of was kept
-        human = read_weights(measured, [human_column(name)]).column(0)
-        base = read_weights(folder / "perplexity", [BASE_COLUMN]).column(0)
-        windows = window_estimates(*map(torch.from_numpy, (from_column(base), from_column(human), log_weights)))
-    curve = tuple(CurvePoint(**point) for point in record["curve"])
-    length = {"continuation_length": recipe.windows.continuation}
+    if "bound" in record:
+        estimate = _estimate(record)
+    else:  # finished before there was the bound: from the same samples
+        estimate = perplexity_from_weights(
+            _read_column(folder / "perplexity", BASE_COLUMN),
+            _read_column(measured, human_column(name)),
+            log_weights,
+            record.get("continuation_length", recipe.windows.continuation),
+            read_stage(measured).seed,
+            documents=measured_windows(folder, recipe).document_ids,
+        )
     return EnergyResult(
         name=name,
         kind=recipe.energies[name].kind,
-        perplexity=PerplexityEstimate(**length | record | {"curve": curve, "windows": windows}),
-        lm_energies=-log_weights,
+        perplexity=estimate,
+        lm_energies=-log_weights.numpy(),
         history=() if is_sum else _read_history(folder / name),
     )
 
 
-def _windows(record: dict[str, Any]) -> WindowEstimates:
-    def tensor(values: list[Any]) -> Tensor:
-        return torch.tensor(values, dtype=torch.double)
+def _read_column(measured: Path, column: str) -> Tensor:  # (N,) or (N, n)
+    return torch.from_numpy(from_column(read_weights(measured, [column]).column(0)))
 
-    bounds = record.pop("log_z")
-    curve = PartitionCurve(tuple(bounds["sizes"]), tensor(bounds["lower"]), tensor(bounds["upper"]))
-    return WindowEstimates(log_z=curve, **{name: tensor(values) for name, values in record.items()})
+
+def _estimate(record: dict[str, Any]) -> PerplexityEstimate:
+    curve = tuple(CurvePoint(**point) for point in record["curve"])
+    return PerplexityEstimate(**record | {"curve": curve, "windows": _windows(**record["windows"])})
+
+
+def _windows(*, log_z: dict[str, Any], documents: list[str], **per_window: list[float]) -> WindowEstimates:
+    def tensors(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: torch.tensor(numbers, dtype=torch.double) for name, numbers in values.items()}
+
+    curve = PartitionCurve(tuple(log_z.pop("sizes")), **tensors(log_z))
+    return WindowEstimates(log_z=curve, documents=tuple(documents), **tensors(per_window))
 
 
 def _read_baselines(folder: Path, recipe: ResidualRecipe) -> dict[str, BaselineResult]:
-    records = _read_json(folder / ESTIMATES_FILE) if recipe.baselines else {}
+    records = _read_json(folder / "baselines" / ESTIMATES_FILE) if recipe.baselines else {}
     return {
-        name: BaselineResult(name=name, kind=baseline.kind, **records[name])
+        name: BaselineResult(name=name, kind=baseline.kind, **_baseline_record(folder, name, recipe, records[name]))
         for name, baseline in recipe.baselines.items()
     }
+
+
+def _baseline_record(folder: Path, name: str, recipe: ResidualRecipe, record: dict[str, Any]) -> dict[str, Any]:
+    """As it is kept; one whose errors are over windows, as they were once, with those over documents."""
+    if "num_documents" in record:
+        return record
+    table = parquet.read_table(folder / "baselines" / TOKENS_FILE)
+    own, base = (
+        torch.from_numpy(from_column(table.column(token_column(model)))).sum(1) for model in (name, BASE_TOKENS)
+    )  # (N,)
+    seed, documents = read_stage(folder / "baselines").seed, measured_windows(folder, recipe).document_ids
+    return record | vars(exact_perplexity(own, base, recipe.windows.continuation, seed, documents=documents))
 
 
 def _read_generations(folder: Path, recipe: ResidualRecipe) -> tuple[GenerationResult, ...]:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from lexergy.core.estimation.findings import (
     NOTHING,
@@ -11,6 +12,7 @@ from lexergy.core.estimation.findings import (
     Verdict,
     above,
     agrees,
+    at_least,
     mean,
     over_runs,
     proportion,
@@ -47,15 +49,33 @@ def test_runs_and_not_windows_are_counted():
 
 def test_nothing_measured_decides_nothing():
     assert mean([np.array([]), np.ones(3)]) == NOTHING
-    assert proportion(0, 0) == NOTHING
+    assert proportion(np.zeros(0), []) == NOTHING
     for check in (lambda e: above("", "", e), lambda e: similar("", "", e, 1), lambda e: agrees("", "", e, 1)):
         assert check(NOTHING).verdict is Verdict.NOT_DECIDED
 
 
 def test_proportion_is_the_sign_test():
     # 2 P(X >= 9 | n = 10, p = 1/2) = 22/1024 < .05, but 2 P(X >= 8) = 112/1024 > .05.
-    assert proportion(9, 10).low > 0.5
-    assert proportion(8, 10).low < 0.5 < proportion(8, 10).value
+    nine, eight = (proportion(np.arange(10) < hits, range(10)) for hits in (9, 8))
+    assert nine.low > 0.5
+    assert eight.low < 0.5 < eight.value
+    expected = binomtest(9, 10).proportion_ci()
+    assert nine == Estimate(0.9, pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_trials_of_a_group_are_no_independent_trials():
+    hits = np.repeat([1, 1, 1, 1, 1, 1, 1, 0], 50)
+    groups = [place // 50 for place in range(400)]
+    of_groups, by_hand = proportion(hits, groups), proportion(hits[::50], range(8))
+    assert (of_groups.low, of_groups.high) == (
+        pytest.approx(by_hand.low, abs=0.06),
+        pytest.approx(by_hand.high, abs=0.06),
+    )
+    assert proportion(hits, range(400)).low > 0.8 > of_groups.low
+    # Trials that do not depend on their group count each; where all are the same, groups do.
+    mixed = np.random.default_rng(0).random(400) < 0.7
+    assert proportion(mixed, groups).low == pytest.approx(proportion(mixed, range(400)).low, abs=0.05)
+    assert proportion(np.ones(400), groups) == proportion(np.ones(8), range(8))
 
 
 HOLDS, FAILS, OPEN = Verdict.HOLDS, Verdict.DOES_NOT_HOLD, Verdict.NOT_DECIDED
@@ -82,3 +102,20 @@ def test_verdicts(low, high, is_above, is_similar, does_agree):
 
 def test_threshold():
     assert above("", "", Estimate(0.4, 0.3, 0.45), 0.5).verdict is FAILS
+
+
+def test_numbers_that_cannot_be_trusted_decide_nothing():
+    certain = Estimate(0.4, 0.3, 0.45)
+    for check in (lambda **more: above("", "", certain, **more), lambda **more: similar("", "", certain, 1, **more)):
+        assert check().verdict is HOLDS
+        doubtful = check(doubt="k-hat 0.80 is above 0.55")
+        assert (doubtful.verdict, doubtful.doubt) == (OPEN, "k-hat 0.80 is above 0.55")
+    assert above("", "", Estimate(-0.4, -0.5, -0.3), doubt="few").verdict is OPEN
+
+
+def test_a_lower_bound_shows_what_is_above_it_and_nothing_else():
+    assert at_least("", "", Estimate(0.4, 0.3, 0.5)).verdict is HOLDS
+    below = at_least("", "", Estimate(-0.4, -0.5, -0.3))
+    assert below.verdict is OPEN
+    assert "bounded from below" in below.doubt
+    assert at_least("", "", Estimate(0.0, -0.1, 0.1)).doubt is None

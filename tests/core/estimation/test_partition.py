@@ -4,6 +4,7 @@ import math
 import pytest
 import torch
 
+from lexergy.core.estimation.importance import LEAST_ESS, effective_sample_size
 from lexergy.core.estimation.partition import curve, doubling_sizes, lower_bound, sampler_log_z, upper_bound
 from lexergy.errors import LexergyError
 
@@ -90,7 +91,8 @@ def test_expectations_bracket_log_z():
 
 def test_curve_averages_disjoint_blocks():
     log_weights = torch.randn(2, 11, generator=torch.Generator().manual_seed(3))
-    result = curve(log_weights, [4, 7, 11])
+    own = torch.tensor([0.5, -1.0])
+    result = curve(own, log_weights, [4, 7, 11])
     assert result.sizes == (4, 7, 11)
     assert result.lower.shape == result.upper.shape == (2, 3)
     for values, bound in ((result.lower, lower_bound), (result.upper, upper_bound)):
@@ -98,12 +100,15 @@ def test_curve_averages_disjoint_blocks():
         torch.testing.assert_close(values[:, 0], blocks)
         assert torch.equal(values[:, 1], bound(log_weights[:, :7]))
         assert torch.equal(values[:, 2], bound(log_weights))
+    blocks = (sampler_log_z(own, log_weights[:, :3]) + sampler_log_z(own, log_weights[:, 4:7])) / 2
+    torch.testing.assert_close(result.sampler[:, 0], blocks)
+    assert torch.equal(result.sampler[:, 2], sampler_log_z(own, log_weights[:, :10]))
 
 
 @pytest.mark.parametrize("size", [1, 12])
 def test_curve_rejects_sizes_it_cannot_serve(size):
     with pytest.raises(LexergyError, match=f"curve size {size}"):
-        curve(torch.zeros(11), [size])
+        curve(torch.tensor(0.0), torch.zeros(11), [size])
 
 
 def test_doubling_sizes_end_with_all_samples():
@@ -124,3 +129,39 @@ def test_the_samplers_density_is_that_of_resampling_enumerated(num_candidates):
         averaged += lm[rest].prod() * lm * weights / log_z.exp()
     torch.testing.assert_close(averaged, exact, atol=1e-12, rtol=0)
     assert float(averaged.sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("num_candidates", [2, 3])
+def test_the_samplers_bound_is_below_its_density_in_expectation(num_candidates):
+    lm, weights = torch.tensor([[0.5, 0.3, 0.2], [0.2, 6.0, 1.0]], dtype=torch.double)
+    density, bound = torch.zeros(2, 3, dtype=torch.double)
+    for rest in map(list, itertools.product(range(3), repeat=num_candidates - 1)):
+        log_prob = (lm * weights).log() - sampler_log_z(weights.log(), weights[rest].log().expand(3, -1))  # (3,)
+        density += lm[rest].prod() * log_prob.exp()
+        bound += lm[rest].prod() * log_prob
+    assert (bound < density.log()).all()
+
+
+LOG_NORMAL = [(2.5, 11, +0.00075), (3.5, 5.5, -0.0065), (4.5, 3.6, -0.035)]  # sigma, ESS, error of Theorem 2
+
+
+@pytest.mark.parametrize(("sigma", "ess", "error"), LOG_NORMAL)
+def test_theorem_2_is_no_bound_where_few_samples_carry_the_weight(sigma, ess, error):
+    """256 weights with log Z = sigma^2 / 2, continuations of 32 tokens: nats per token above or below the truth."""
+    log_weights = sigma * torch.randn(10_000, 256, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    assert float(effective_sample_size(log_weights).mean()) == pytest.approx(ess, rel=0.1)
+    found = float(upper_bound(log_weights).mean() - sigma**2 / 2) / 32
+    assert found == pytest.approx(error, rel=0.1, abs=5e-4)
+    assert (found > 0) == (ess > LEAST_ESS)
+
+
+@pytest.mark.parametrize("sigma", [sigma for sigma, _, _ in LOG_NORMAL])
+def test_the_samplers_bound_holds_whatever_the_tail(sigma):
+    """Text of the joint model itself, whose log-weight is N(sigma^2, sigma^2): no sampler has a higher likelihood."""
+    generator = torch.Generator().manual_seed(1)
+    own, rest = (sigma * torch.randn(10_000, size, generator=generator, dtype=torch.double) for size in (1, 255))
+    own = own[:, 0] + sigma**2
+    gain = own - sampler_log_z(own, rest)
+    truth = own - sigma**2 / 2
+    assert float((truth - gain).mean()) > 4 * float((truth - gain).std()) / 100
+    assert float(gain.max()) <= math.log(256)

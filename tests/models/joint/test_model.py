@@ -11,7 +11,7 @@ from torch import Tensor
 from lexergy.core.estimation.perplexity import perplexity_from_weights
 from lexergy.errors import LexergyError
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.testing import EnumerableLM, TableEnergy, exact_log_prob, log_partition
+from lexergy.testing import EnumerableLM, TableEnergy, exact_log_prob, joint_log_prob, log_partition
 from toys.joint import MANY_ROWS, PREFIXES, WINDOWS, exact_window_log_prob, index, random_energy, table
 
 
@@ -77,14 +77,22 @@ def test_perplexity_takes_windows(joint):
     class Windows(NamedTuple):
         tokens: Tensor
         prefix_length: int
+        document_ids: list[str]
 
     rows = joint.perplexity(WINDOWS, prefix_length=1, num_samples=30)
-    windows = joint.perplexity(Windows(WINDOWS, 1), num_samples=30)
-    assert (windows.lower, windows.upper, windows.base) == (rows.lower, rows.upper, rows.base)
+    windows = joint.perplexity(Windows(WINDOWS, 1, ["a", "a", "b"]), num_samples=30)
+    assert (windows.bound, windows.lower, windows.upper, windows.base) == (
+        rows.bound,
+        rows.lower,
+        rows.upper,
+        rows.base,
+    )
+    assert (rows.num_documents, windows.num_documents) == (3, 2)
+    assert windows.std_error != rows.std_error
     with pytest.raises(LexergyError, match="prefix_length"):
         joint.perplexity(WINDOWS)
     with pytest.raises(LexergyError, match="leave it out"):
-        joint.perplexity(Windows(WINDOWS, 1), prefix_length=2)
+        joint.perplexity(Windows(WINDOWS, 1, ["a", "a", "b"]), prefix_length=2)
     with pytest.raises(LexergyError, match="at least 2"):
         joint.perplexity(WINDOWS, 1, num_samples=1)
 
@@ -106,15 +114,31 @@ def test_perplexity_from_weights_by_hand():
     assert estimate.base == pytest.approx(math.exp(14 / 4))
     assert estimate.lower == pytest.approx(math.exp((14 - 1 + 0.5 + 2 * math.log(2)) / 4))
     assert estimate.upper == pytest.approx(math.exp((14 - 0.5 + upper + math.log(2)) / 4))
-    assert estimate.gain == pytest.approx(math.log(estimate.base / estimate.upper))
+    # Two candidates: the text itself, and the first sample.
+    first, second = 1 - math.log((math.e + 1) / 2), -0.5 - math.log((math.exp(-0.5) + 2) / 2)
+    assert estimate.bound == pytest.approx(math.exp((14 - first - second) / 4))
+    assert estimate.gain == pytest.approx(math.log(estimate.base / estimate.bound))
     assert estimate.ess == pytest.approx((16 / 10 + 2) / 2)
     assert math.isnan(estimate.pareto_k)
     assert (estimate.num_windows, estimate.num_samples, estimate.continuation_length) == (2, 2, 2)
     # Two windows a, b: a resample's mean is a, (a + b) / 2 or b, so its deviation is |a - b| / sqrt(8).
-    first, second = (1 - upper) / 2, (-0.5 - math.log(2)) / 2
-    assert estimate.gain_std_error == pytest.approx(abs(first - second) / math.sqrt(8), rel=0.08)
+    assert estimate.gain_std_error == pytest.approx(abs(first - second) / 2 / math.sqrt(8), rel=0.08)
     with pytest.raises(LexergyError, match=r"\(B,\), \(B,\) and \(B, n\)"):
         perplexity_from_weights(base_log_prob, energy[:1], log_weights, 2)
+
+
+def test_the_bound_is_that_of_what_is_drawn_from_as_many_candidates(joint):
+    """The exact density of Algorithm 1 with two candidates, q(x) = 2 P_LM(x) sum_y P_LM(y) w(x) / (w(x) + w(y))."""
+    window = WINDOWS[:1]
+    lm = exact_log_prob(joint.lm, window[0, :1], 3).exp()  # (V^3,)
+    weights = joint_log_prob(joint.lm, table(joint), window[0, :1], 3).exp() / lm  # (V^3,) over Z, which cancels
+    own = index(window[0, 1:])
+    density = 2 * lm[own] * (lm * weights[own] / (weights[own] + weights)).sum()
+    bound = lm[own].log() + (lm * (weights[own] / ((weights[own] + weights) / 2)).log()).sum()
+    estimate = joint.perplexity(window.repeat(3000, 1), 1, num_samples=2, rows_per_batch=MANY_ROWS)
+    log_prob = -3 * math.log(estimate.bound)
+    assert log_prob == pytest.approx(float(bound), abs=4 * 3 * estimate.gain_std_error)
+    assert log_prob < float(density.log())
 
 
 def test_standard_error_covers_the_spread_between_sets_of_windows():
@@ -122,9 +146,21 @@ def test_standard_error_covers_the_spread_between_sets_of_windows():
     base_log_prob = torch.randn(200, 50, generator=generator) * 4 - 30
     log_weights = torch.zeros(50, 2)
     estimates = [perplexity_from_weights(row, torch.zeros(50), log_weights, 10) for row in base_log_prob]
-    spread = torch.tensor([estimate.upper for estimate in estimates]).std()
+    spread = torch.tensor([estimate.bound for estimate in estimates]).std()
     assert estimates[0].std_error == pytest.approx(float(spread), rel=0.35)
     assert sum(e.std_error for e in estimates) / 200 == pytest.approx(float(spread), rel=0.1)
+
+
+def test_windows_of_one_document_count_once():
+    """Eight copies of each of 50 windows tell no more than one of each."""
+    base_log_prob = torch.randn(50, generator=torch.Generator().manual_seed(0)) * 4 - 30
+    energy, log_weights = base_log_prob / 10, torch.zeros(50, 2)
+    once = perplexity_from_weights(base_log_prob, energy, log_weights, 10)
+    copied = (values.repeat_interleave(8, dim=0) for values in (base_log_prob, energy, log_weights))
+    copies = perplexity_from_weights(*copied, 10, documents=[window // 8 for window in range(400)])
+    assert (copies.num_windows, copies.num_documents) == (400, 50)
+    assert copies.std_error == pytest.approx(once.std_error)
+    assert copies.gain_std_error == pytest.approx(once.gain_std_error)
 
 
 def test_curve_narrows_to_the_estimate(joint):
@@ -162,6 +198,6 @@ def test_heavy_tails_are_reported():
     estimate = cliff.perplexity(WINDOWS, 1, num_samples=200)
     assert estimate.pareto_k > estimate.pareto_k_threshold
     assert estimate.pareto_k_above > 0.5
-    assert not estimate.reliable
+    assert "is above" in estimate.doubt
     gentle = ResidualEBM(EnumerableLM(), random_energy(1.0, 1))
-    assert gentle.perplexity(WINDOWS, 1, num_samples=200).reliable
+    assert gentle.perplexity(WINDOWS, 1, num_samples=200).doubt is None

@@ -1,24 +1,33 @@
 """Findings follow the numbers: made-up rows on which a finding holds, and the same rows turned round."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from lexergy.core.estimation.findings import Verdict
+from lexergy.errors import LexergyError
+from lexergy.report.study_page import describe
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import load_run
 from lexergy.studies.reproduce import load_study
 from lexergy.studies.residual.workspace import Evidence
+from toys.runs import make_run
 
-HOLDS, FAILS = Verdict.HOLDS, Verdict.DOES_NOT_HOLD
+HOLDS, FAILS, OPEN = Verdict.HOLDS, Verdict.DOES_NOT_HOLD, Verdict.NOT_DECIDED
 N, C = 200, 8
 
 
-def conclude(name, columns, run=None):
+def conclude(name, columns, run=None, documents=range(N)):
     rows = pa.table({key: value if isinstance(value, list) else to_column(value) for key, value in columns.items()})
-    return load_study(name).conclude([Evidence(run, "bit", rows)])
+    return load_study(name).conclude([Evidence(run or studied(), "bit", documents, rows)])
+
+
+def studied(**changes):
+    """A run whose weights can be trusted, unless changed."""
+    return make_run(Path("nowhere"), energies=("bit",), **changes)
 
 
 def verdicts(conclusion):
@@ -50,6 +59,26 @@ def test_figure_1():
     assert [row[3] for row in by_position.rows[:-1]] == [None] * (C - 1)
     assert by_position.rows[-1][3] == pytest.approx(np.exp((rows["base"][:, -1] - rows["last_exact"]).mean()))
     assert last.rows[0][3] == pytest.approx(conclusion.findings[0].estimate.value)
+
+
+def test_weights_that_cannot_be_trusted_decide_nothing():
+    """What is exact is decided all the same."""
+    heavy = studied(pareto_k=0.9)
+    conclusion = conclude("figure-1", position_rows(), heavy)
+    assert verdicts(conclusion) == [HOLDS, HOLDS, OPEN, OPEN]
+    assert describe(conclusion.findings[3]).endswith("Nothing is decided: k-hat 0.90 is above 0.45.")
+    for run in (heavy, studied(ess=3.0), studied(upper=20.0)):
+        assert verdicts(conclude("figure-3", score_rows(9, 2), run)) == [OPEN]
+        assert verdicts(conclude("table-3", words(-1.0, -0.1), run)) == [OPEN, OPEN]
+
+
+def test_windows_of_a_document_count_once():
+    """A difference of a few documents is none of many windows."""
+    document = np.arange(N) // (N // 4)
+    columns = score_rows(9, 2)
+    columns["base_mean_log_prob"] += np.array([20.0, -20.0, 20.0, -20.0])[document]
+    assert verdicts(conclude("figure-3", columns)) == [HOLDS]
+    assert verdicts(conclude("figure-3", columns, documents=document.tolist())) == [OPEN]
 
 
 def test_errors_that_agree_by_chance_are_no_bias():
@@ -122,6 +151,7 @@ def words(repeated, new):
     top = [[{"text": " union", "probability": 0.5}, {"text": " debt", "probability": 0.2}]] * len(kinds)
     return {
         "kind": kinds,
+        "window": np.tile(np.arange(N), 2),
         "context": ["our union"] * len(kinds),
         "word": [" union"] * len(kinds),
         "base": np.full(len(kinds), 0.1),
@@ -145,8 +175,15 @@ def test_table_3_without_repetitions_decides_nothing():
     rows = {key: value[:0] for key, value in words(0, 0).items()}
     rows |= {key: pa.array(rows[key], pa.string()) for key in ("kind", "context", "word")}
     table = pa.table({key: value if isinstance(value, pa.Array) else pa.array(value) for key, value in rows.items()})
-    conclusion = load_study("table-3").conclude([Evidence(None, "bit", table)])
-    assert verdicts(conclusion) == [Verdict.NOT_DECIDED] * 2
+    conclusion = load_study("table-3").conclude([Evidence(studied(), "bit", range(N), table)])
+    assert verdicts(conclusion) == [OPEN] * 2
+
+
+def test_rows_of_table_3_without_their_windows_must_be_measured_again():
+    rows = words(-1.0, -0.1)
+    del rows["window"]
+    with pytest.raises(LexergyError, match=r"remove nowhere/studies/table-3-bit and measure them again"):
+        conclude("table-3", rows)
 
 
 def energy_rows(sign):
@@ -176,22 +213,21 @@ def study_run(toy_studies):
 
 def test_table_1_is_paired_by_window(study_run):
     """Each gain is the run's own, and what separates two rows is the mean of their differences."""
-    conclusion = load_study("table-1").conclude([Evidence(study_run, "bit", None)])
+    documents = study_run.energies["bit"].perplexity.windows.documents
+    conclusion = load_study("table-1").conclude([Evidence(study_run, "bit", documents)])
     ours, paper = conclusion.tables
     rows = {row[0]: row for row in ours.rows}
     assert list(rows) == ["base LM", "ralm", "balm", "joint unit", "joint bit"]
     for name, result in study_run.baselines.items():
-        assert rows[name][2] == rows[name][3] == result.perplexity
-        assert rows[name][6] == pytest.approx(result.gain)
-        assert (rows[name][8] - rows[name][7]) / 2 / 1.96 == pytest.approx(result.gain_std_error, rel=0.1)
+        assert rows[name][2] == result.perplexity
+        assert rows[name][5] == pytest.approx(result.gain)
+        assert (rows[name][7] - rows[name][6]) / 2 / 1.96 == pytest.approx(result.gain_std_error, rel=0.1)
     for name, energy in study_run.energies.items():
-        assert rows[f"joint {name}"][2:5] == (
-            energy.perplexity.lower,
-            energy.perplexity.upper,
-            energy.perplexity.std_error,
-        )
-        assert rows[f"joint {name}"][6] == pytest.approx(energy.perplexity.gain)
-    gains = {name: row[6] for name, row in rows.items()}
+        estimate = energy.perplexity
+        assert rows[f"joint {name}"][2:4] == (estimate.bound, estimate.std_error)
+        assert rows[f"joint {name}"][5] == pytest.approx(estimate.gain)
+        assert rows[f"joint {name}"][8:11] == (estimate.lower, estimate.upper, estimate.ess)
+    gains = {name: row[5] for name, row in rows.items()}
     found = {finding.quantity.split(",")[0]: finding.estimate.value for finding in conclusion.findings}
     assert found["gain of BiT - gain of UniT"] == pytest.approx(gains["joint bit"] - gains["joint unit"])
     assert found["gain of UniT - gain of BALM"] == pytest.approx(gains["joint unit"] - gains["balm"])
@@ -208,29 +244,33 @@ def test_table_1_is_paired_by_window(study_run):
     assert len(paper.rows) == 15
 
 
-def shifted(run, name, nats):
+def shifted(run, name, nats, **changes):
     """The run with one energy's gain raised by so many nats per token in every window."""
     energy = run.energies[name]
     estimate, windows = energy.perplexity, energy.perplexity.windows
     lower = dataclasses.replace(windows, energy=windows.energy - nats * estimate.continuation_length)
-    moved = dataclasses.replace(energy, perplexity=dataclasses.replace(estimate, windows=lower))
+    moved = dataclasses.replace(energy, perplexity=dataclasses.replace(estimate, windows=lower, **changes))
     return dataclasses.replace(run, energies=run.energies | {name: moved})
 
 
 def test_table_1_findings_turn_with_the_numbers(study_run):
+    documents = study_run.energies["bit"].perplexity.windows.documents
+
     def verdict(run, sentence):
-        conclusion = load_study("table-1").conclude([Evidence(run, "bit", None)])
+        conclusion = load_study("table-1").conclude([Evidence(run, "bit", documents)])
         return next(f.verdict for f in conclusion.findings if f.sentence.startswith(sentence))
 
     better, worse = shifted(study_run, "bit", 1.0), shifted(study_run, "bit", -1.0)
-    for sentence in (
-        "Joint BiT has a lower perplexity than the base LM",
-        "Joint BiT has a lower perplexity than joint",
+    # A bound shows that a joint model is better than the LM, and never that it is worse.
+    for sentence, when_worse in (
+        ("Joint BiT has a lower perplexity than the base LM", OPEN),
+        ("Joint BiT has a lower perplexity than joint", FAILS),
     ):
         assert verdict(better, sentence) is HOLDS
-        assert verdict(worse, sentence) is FAILS
-    for nats in (-1.0, 1.0):
-        assert verdict(shifted(study_run, "unit", nats), "BALM performs similarly") is FAILS
+        assert verdict(worse, sentence) is when_worse
+    for nats, trust, expected in ((-1.0, 99.0, FAILS), (1.0, 99.0, FAILS), (1.0, 3.0, OPEN)):
+        changed = shifted(study_run, "unit", nats, ess=trust, pareto_k=0.1, num_samples=2000)
+        assert verdict(changed, "BALM performs similarly") is expected
 
 
 def test_long_text_is_compared_with_peoples():
@@ -239,6 +279,7 @@ def test_long_text_is_compared_with_peoples():
 
     noise = np.random.default_rng(0).normal(0, 0.1, (200, 2))
     distance = {"base": [1 + noise], "joint": [noise[::-1] + np.array([0.0, -1.5])]}
-    assert [_closer(distance, chunk).verdict for chunk in (0, 1)] == [Verdict.HOLDS, Verdict.DOES_NOT_HOLD]
+    groups = [range(200)]
+    assert [_closer(distance, chunk, groups).verdict for chunk in (0, 1)] == [Verdict.HOLDS, Verdict.DOES_NOT_HOLD]
     turned = {"base": distance["joint"], "joint": distance["base"]}
-    assert [_closer(turned, chunk).verdict for chunk in (0, 1)] == [Verdict.DOES_NOT_HOLD, Verdict.HOLDS]
+    assert [_closer(turned, chunk, groups).verdict for chunk in (0, 1)] == [Verdict.DOES_NOT_HOLD, Verdict.HOLDS]

@@ -15,7 +15,7 @@ from lexergy.models.causal.product_lm import num_parameters
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.records import RUN_FILE, TOKENS_FILE, load_run
+from lexergy.runs.records import ESTIMATES_FILE, RUN_FILE, TOKENS_FILE, load_run
 from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.residual import run as run_module
 from lexergy.tasks.residual.baselines import load_baseline
@@ -139,6 +139,17 @@ def test_a_killed_training_goes_on_to_the_same_baseline(
     monkeypatch.undo()
     run(recipe, folder, progress=False)
     assert torch.equal(log_probs(folder, "ralm-small"), log_probs(with_baselines, "ralm-small"))
+
+
+def test_errors_over_windows_of_an_early_run_are_read_as_those_over_documents(with_baselines, tmp_path):
+    early = shutil.copytree(with_baselines, tmp_path / "early")
+    path = early / "baselines" / ESTIMATES_FILE
+    records = json.loads(path.read_text())
+    for record in records.values():
+        del record["num_documents"]
+        record["std_error"] = record["gain_std_error"] = 99.0
+    path.write_text(json.dumps(records))
+    assert load_run(early).baselines == load_run(with_baselines).baselines
 
 
 def test_a_run_made_before_there_were_baselines_still_loads(finished_run):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 import torch
@@ -12,9 +13,10 @@ from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import StatesEnergy
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.runs.records import weights_column
+from lexergy.runs.records import load_run, weights_column
 from lexergy.runs.shards import ShardStore
-from lexergy.tasks.residual.evaluate import collect_weights, evaluate
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.evaluate import collect_weights, evaluate, evaluate_again
 from toys.kills import killed_once
 
 PREFIX, LENGTH = 3, 4
@@ -56,7 +58,7 @@ def test_each_energy_gets_the_joint_models_own_estimate(lm, windows, num_samples
     for name, energy in energies.items():
         expected = ResidualEBM(lm, energy).perplexity(windows, num_samples=num_samples, seed=9)
         found = estimates[name]
-        for field in ("base", "lower", "upper", "std_error", "gain", "ess", "pareto_k"):
+        for field in ("base", "bound", "lower", "upper", "std_error", "gain", "ess", "pareto_k"):
             assert getattr(found, field) == pytest.approx(getattr(expected, field), rel=1e-5), field
         torch.testing.assert_close(found.windows.energy, expected.windows.energy, rtol=1e-5, atol=1e-6)
     assert estimates["parity"].upper != pytest.approx(estimates["states"].upper, rel=1e-3)
@@ -91,3 +93,29 @@ def test_no_energy_and_broken_energies_are_errors(lm, windows):
         evaluate(lm, {}, windows, 10, 0, progress=False)
     with pytest.raises(LexergyError, match="NaN"):
         evaluate(lm, {"nan": lambda tokens: torch.full((len(tokens),), math.nan)}, windows, 10, 0, progress=False)
+
+
+def test_a_run_is_estimated_again_on_its_own_windows_or_some_of_them(finished_run):
+    result = load_run(finished_run)
+    context = RunContext(result.recipe, result.folder)
+    ids = list(zip(context.test_windows.document_ids, context.test_windows.starts, strict=True))
+    again = evaluate_again(result, ["states"], len(ids), 8, 0)["states"]
+    assert again.base == pytest.approx(result.energies["states"].perplexity.base)
+    assert again.windows.documents == result.energies["states"].perplexity.windows.documents
+    fewer = context.some_test_windows(4)
+    chosen = [ids.index(window) for window in zip(fewer.document_ids, fewer.starts, strict=True)]
+    assert chosen == sorted(chosen)
+    assert max(np.diff([-1, *chosen, len(ids)])) <= 4, "spread over all windows, not the first of them"
+    assert evaluate_again(result, ["states"], 4, 8, 0)["states"].windows.documents == tuple(fewer.document_ids)
+
+
+def test_a_limit_on_the_windows_of_a_run_is_kept_to(finished_run):
+    recipe = load_run(finished_run).recipe
+    limited = recipe.model_copy(update={"perplexity": recipe.perplexity.model_copy(update={"windows": 5})})
+    context = RunContext(limited, finished_run)
+    own = list(zip(context.test_windows.document_ids, context.test_windows.starts, strict=True))
+    assert len(own) == 5
+    for count in (5, 2):
+        again = context.some_test_windows(count)
+        assert set(zip(again.document_ids, again.starts, strict=True)) <= set(own)
+    assert len(context.some_test_windows(7)) == 7

@@ -27,7 +27,7 @@ NumWindows = Annotated[
     int | None,
     typer.Option(
         "--windows",
-        help="With --samples: how many test windows.",
+        help="With --samples: how many test windows, evenly over the documents.",
         show_default="as in the run",
         callback=at_least(1, "leave it out for as many as in the run"),
     ),
@@ -56,8 +56,9 @@ def perplexity(
 ) -> None:
     """Perplexity: frozen LM beside joint model.
 
-    The joint model's is an interval (Theorem 2, Deng et al. 2020); its upper end is the one to quote. Without
-    --samples the stored result is read.
+    The joint model's is at most the bound of what it draws from as many candidates (Lawson et al. 2019); quote this
+    one. Beside it stands an estimate (Theorem 2, Deng et al. 2020), and whether to rely on it. Without --samples the
+    stored result is read.
 
     Examples:
 

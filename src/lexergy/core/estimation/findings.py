@@ -5,11 +5,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from scipy.stats import binomtest
+from scipy.stats import beta
 from scipy.stats import t as student
 
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
@@ -38,6 +38,9 @@ class Estimate(NamedTuple):
         return (self.high - self.low) / 2
 
 
+Groups: TypeAlias = Sequence[Sequence[Hashable]]
+"""For each run and each of its windows what it belongs to."""
+
 NOTHING = Estimate(math.nan, math.nan, math.nan)
 
 
@@ -49,17 +52,18 @@ class Finding:
     verdict: Verdict
     quantity: str  # what the estimate is of, with its unit
     estimate: Estimate
+    doubt: str | None = None  # why nothing is decided, where the interval alone does not say
 
 
 def mean(
     per_run: Sequence[np.ndarray],
     seed: int = BOOTSTRAP_SEED,
     *,
-    groups: Sequence[Sequence[Hashable]] | None = None,
+    groups: Groups | None = None,
 ) -> Estimate:
     """The mean over windows: of one run by bootstrap over windows, of several by Student's t over the runs.
 
-    `groups`, for each run one per window, are what is drawn again in place of windows: documents, for instance.
+    `groups` are what is drawn again in place of windows: documents, for instance.
     """
     if any(len(values) == 0 for values in per_run):
         return NOTHING
@@ -69,14 +73,19 @@ def mean(
     return over_runs([float(np.mean(values)) for values in per_run], std_errors)
 
 
-def mean_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
+def mean_difference(
+    first: Sequence[np.ndarray], second: Sequence[np.ndarray], *, groups: Groups | None = None
+) -> Estimate:
     """By how much the first is above the second on average, paired by window in each run."""
-    return mean([left - right for left, right in zip(first, second, strict=True)])
+    return mean([left - right for left, right in zip(first, second, strict=True)], groups=groups)
 
 
-def mean_distance_difference(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> Estimate:
+def mean_distance_difference(
+    first: Sequence[np.ndarray], second: Sequence[np.ndarray], *, groups: Groups | None = None
+) -> Estimate:
     """|mean of the first| - |mean of the second|, as one mean, so that its interval is that of paired differences."""
-    return mean_difference(*([np.sign(values.mean()) * values for values in runs] for runs in (first, second)))
+    signed = ([np.sign(values.mean()) * values for values in runs] for runs in (first, second))
+    return mean_difference(*signed, groups=groups)
 
 
 def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:
@@ -94,35 +103,56 @@ def over_runs(values: Sequence[float], std_errors: Sequence[float]) -> Estimate:
     return Estimate(value, value - half, value + half)
 
 
-def proportion(hits: int, trials: int) -> Estimate:
-    """A share of independent trials with its exact interval (Clopper and Pearson 1934): the sign test."""
-    if trials == 0:
+def proportion(hits: np.ndarray, groups: Sequence[Hashable], seed: int = BOOTSTRAP_SEED) -> Estimate:  # (N,)
+    """A share of trials with its exact interval (Clopper and Pearson 1934): the sign test.
+
+    Trials of a group are alike, so they count as the p (1 - p) / error^2 independent ones that would have the same
+    error over groups, at most N, and as the number of groups where they are all the same (Korn and Graubard 1998).
+    """
+    if len(hits) == 0:
         return NOTHING
-    interval = binomtest(hits, trials).proportion_ci(CONFIDENCE)
-    return Estimate(hits / trials, float(interval.low), float(interval.high))
+    share, num_groups = float(np.mean(hits)), len(set(groups))
+    trials = float(num_groups)
+    if num_groups < len(hits):
+        error = std_error(hits, seed, groups=groups)
+        trials = min(share * (1 - share) / error**2, len(hits)) if error > 0 else num_groups
+    successes = share * trials
+    low = float(beta.ppf(1 - _UPPER_TAIL, successes, trials - successes + 1)) if successes > 0 else 0.0
+    high = float(beta.ppf(_UPPER_TAIL, successes + 1, trials - successes)) if successes < trials else 1.0
+    return Estimate(share, low, high)
 
 
-def above(sentence: str, quantity: str, estimate: Estimate, threshold: float = 0.0) -> Finding:
-    """Holds when the whole interval lies above the threshold, does not when it lies below."""
-    return Finding(sentence, _verdict(estimate.low > threshold, estimate.high < threshold), quantity, estimate)
+def above(
+    sentence: str, quantity: str, estimate: Estimate, threshold: float = 0.0, *, doubt: str | None = None
+) -> Finding:
+    """Holds when the whole interval lies above the threshold, does not when it lies below.
+
+    `doubt`, here and below, is why the numbers behind the estimate cannot be trusted: then nothing is decided.
+    """
+    return _decided(sentence, quantity, estimate, estimate.low > threshold, estimate.high < threshold, doubt)
 
 
-def similar(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
+def at_least(sentence: str, quantity: str, estimate: Estimate) -> Finding:
+    """Of a lower bound: holds when the whole interval lies above 0; a bound below 0 decides nothing."""
+    doubt = "what is bounded from below may still lie above 0" if estimate.high < 0 else None
+    return above(sentence, quantity, estimate, doubt=doubt)
+
+
+def similar(sentence: str, quantity: str, estimate: Estimate, margin: float, *, doubt: str | None = None) -> Finding:
     """Holds when the whole interval is closer to 0 than `margin`, does not when it is farther away."""
     holds = -margin < estimate.low and estimate.high < margin
     fails = estimate.low > margin or estimate.high < -margin
-    return Finding(sentence, _verdict(holds, fails), quantity, estimate)
+    return _decided(sentence, quantity, estimate, holds, fails, doubt)
 
 
 def agrees(sentence: str, quantity: str, estimate: Estimate, margin: float) -> Finding:
     """Holds when 0 is in the interval and the interval shorter than `margin` either way; does not when 0 is outside."""
     fails = estimate.low > 0 or estimate.high < 0
     holds = not fails and estimate.high - estimate.low < 2 * margin
-    return Finding(sentence, _verdict(holds, fails), quantity, estimate)
+    return _decided(sentence, quantity, estimate, holds, fails, None)
 
 
-def _verdict(holds: bool, fails: bool) -> Verdict:
-    """Of an interval that may do neither; NaN ends do neither."""
-    if holds:
-        return Verdict.HOLDS
-    return Verdict.DOES_NOT_HOLD if fails else Verdict.NOT_DECIDED
+def _decided(sentence: str, quantity: str, estimate: Estimate, holds: bool, fails: bool, doubt: str | None) -> Finding:
+    """From an interval that may do neither; NaN ends do neither."""
+    verdict = Verdict.HOLDS if holds else Verdict.DOES_NOT_HOLD if fails else Verdict.NOT_DECIDED
+    return Finding(sentence, Verdict.NOT_DECIDED if doubt else verdict, quantity, estimate, doubt)

@@ -23,14 +23,15 @@ def lower_bound(log_weights: Tensor) -> Tensor:  # (..., n) -> (...)
 
 
 def upper_bound(log_weights: Tensor) -> Tensor:  # (..., n) -> (...)
-    """The jackknifed estimate, above log Z in expectation once n is large enough.
+    """The jackknifed estimate, above log Z in expectation once n is large enough for the weights' tail.
 
     (2n - 1) T_n - 2(n - 1) 1/n sum_i T_{n-1}^{(-i)}, right side of Eq. 4, Theorem 2, Deng et al. 2020, where
     T_{n-1}^{(-i)} leaves sample i out (Nowozin 2018). With p_i = w_i / sum_j w_j it is
 
         T_n - 2(n - 1) [log n/(n-1) + 1/n sum_i log(1 - p_i)],
 
-    which subtracts no large numbers. Fewer than two positive weights bound nothing: +inf.
+    which subtracts no large numbers. Fewer than two positive weights bound nothing: +inf. No bound either where a few
+    samples carry the weight (see `importance.effective_sample_size`); `sampler_log_z` is safe there.
     """
     num_samples = _num_samples(log_weights, at_least=2)
     log_weights = log_weights.double()
@@ -54,19 +55,21 @@ def sampler_log_z(own: Tensor, rest: Tensor) -> Tensor:  # (...), (..., m - 1) -
 
 @dataclass(frozen=True)
 class PartitionCurve:
-    """Bounds on log Z against the number of samples (Fig. 2 left, Deng et al. 2020)."""
+    """log Z against the number of samples (Fig. 2 left, Deng et al. 2020): both bounds, and the sampler's."""
 
     sizes: tuple[int, ...]
     lower: Tensor  # (..., S)
     upper: Tensor  # (..., S)
+    sampler: Tensor  # (..., S)
 
 
-def curve(log_weights: Tensor, sizes: Sequence[int]) -> PartitionCurve:  # (..., n)
-    """Bounds from growing numbers of samples.
+def curve(own: Tensor, log_weights: Tensor, sizes: Sequence[int]) -> PartitionCurve:  # (...), (..., n)
+    """Bounds from growing numbers of samples; `own` is the log-weight of the text itself.
 
     The bounds at size m are averaged over the n // m disjoint blocks of m consecutive samples, which leaves
     their expectation as it is and makes the curve less noisy; from m > n/2 on there is one block, the first m
-    samples. The last n mod m samples of a size are not used.
+    samples. The last n mod m samples of a size are not used. `sampler_log_z` of m candidates takes the text itself
+    and m - 1 samples of a block.
     """
     num_samples = log_weights.shape[-1]
     for size in sizes:
@@ -75,13 +78,15 @@ def curve(log_weights: Tensor, sizes: Sequence[int]) -> PartitionCurve:  # (...,
                 f"curve size {size} was asked of {num_samples} samples; expected 2 to {num_samples}; "
                 "draw more samples or leave that size out."
             )
-    lower, upper = [], []
+    lower, upper, sampler = [], [], []
     for size in sizes:
         num_blocks = num_samples // size
         blocks = log_weights[..., : num_blocks * size].unflatten(-1, (num_blocks, size))  # (..., n // m, m)
         lower.append(lower_bound(blocks).mean(dim=-1))
         upper.append(upper_bound(blocks).mean(dim=-1))
-    return PartitionCurve(tuple(sizes), torch.stack(lower, dim=-1), torch.stack(upper, dim=-1))
+        candidate = own.unsqueeze(-1).expand(blocks.shape[:-1])  # (..., n // m)
+        sampler.append(sampler_log_z(candidate, blocks[..., :-1]).mean(dim=-1))
+    return PartitionCurve(tuple(sizes), *(torch.stack(values, dim=-1) for values in (lower, upper, sampler)))
 
 
 def doubling_sizes(num_samples: int) -> tuple[int, ...]:

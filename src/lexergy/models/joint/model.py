@@ -25,6 +25,9 @@ class HasWindows(Protocol):
     @property
     def prefix_length(self) -> int: ...
 
+    @property
+    def document_ids(self) -> Sequence[str]: ...  # B
+
 
 @dataclass(frozen=True)
 class LogZ:
@@ -55,8 +58,8 @@ class ResidualEBM(WeighedLM):
         (4, True)
         >>> windows = torch.tensor([[1, 2, 3, 4, 5], [2, 1, 4, 6, 3]])
         >>> ppl = joint.perplexity(windows, prefix_length=2, num_samples=200, seed=0)
-        >>> ppl.lower <= ppl.upper  # optimistic and pessimistic
-        True
+        >>> ppl.lower <= ppl.upper, ppl.bound > 1  # optimistic and pessimistic; what it is at most
+        (True, True)
     """
 
     def perplexity(
@@ -69,10 +72,12 @@ class ResidualEBM(WeighedLM):
         rows_per_batch: int = ROWS_PER_BATCH,
         progress: bool = False,
     ) -> PerplexityEstimate:
-        """Perplexity of the continuations in token rows (B, L) or windows, between Theorem 2's bounds.
+        """Perplexity of the continuations in token rows (B, L) or windows: `bound`, and Theorem 2's interval.
 
-        `tokens` given as rows need `prefix_length`. `rows_per_batch` changes speed and memory, never results.
+        `tokens` given as rows need `prefix_length`, and count as documents of their own in standard errors.
+        `rows_per_batch` changes speed and memory, never results.
         """
+        documents = None if isinstance(tokens, Tensor) else tokens.document_ids
         rows, prefix_length = _rows_and_prefix(tokens, prefix_length)
         rows = rows.cpu()
         _check_num_samples(num_samples)
@@ -88,7 +93,7 @@ class ResidualEBM(WeighedLM):
             progress=progress,
         )
         length = float(self.lm.lengths(continuations).double().mean())
-        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed)
+        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed, documents=documents)
 
     def log_z(
         self,

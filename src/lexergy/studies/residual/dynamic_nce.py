@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lexergy.core.estimation.findings import Finding, above, mean, mean_difference
+from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.residual.table_1 import NATS, joint_gains
-from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, documents
 from lexergy.studies.study import Size, Study
 
 MODELS = {
@@ -22,27 +22,31 @@ MODELS = {
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     runs = [seen.run for seen in evidence]
     gains = {name: [joint_gains(run, name) for run in runs] for name in MODELS}  # (N,) per run
-    estimates = {name: mean(values) for name, values in gains.items()}
+    groups = documents(evidence)
+    estimates = {name: mean(values, groups=groups) for name, values in gains.items()}
     rows: list[tuple[Cell, ...]] = []
     for name, description in MODELS.items():
         results = [run.energies[name].perplexity for run in runs]
-        numbers = (float(np.mean([getattr(result, key) for result in results])) for key in ("lower", "upper", "ess"))
-        rows.append((description, *numbers, *estimates[name]))
-    columns = ("trained", "optimistic", "pessimistic", "ESS", f"gain ({NATS})", "low", "high")
+        keys = ("bound", "lower", "upper", "ess")
+        bound, *estimate = (float(np.mean([getattr(result, key) for result in results])) for key in keys)
+        rows.append((description, bound, *estimates[name], *estimate))
+    columns = ("trained", "at most", f"gain ({NATS})", "low", "high", "estimate, optimistic", "pessimistic", "ESS")
     series = Series.of("", range(len(MODELS)), list(estimates.values()), "points")
     return Conclusion(
         tables=(Table("perplexity", columns, rows),),
         panels=(Panel("", f"gain over the base LM ({NATS})", (series,), categories=tuple(MODELS.values())),),
         findings=(
-            _better("refreshed", "unit", "Training on against the joint model's own samples helps.", gains),
-            _better("refreshed", "continued", "It helps more than training on against new samples of the LM.", gains),
+            _better("refreshed", "unit", "Training on against the joint model's own samples helps.", gains, groups),
+            _better(
+                "refreshed", "continued", "It helps more than training on against new samples of the LM.", gains, groups
+            ),
         ),
     )
 
 
-def _better(better: str, worse: str, sentence: str, gains: dict[str, list[np.ndarray]]) -> Finding:
+def _better(better: str, worse: str, sentence: str, gains: dict[str, list[np.ndarray]], groups: Groups) -> Finding:
     quantity = f"gain {MODELS[better]} - gain {MODELS[worse]}, {NATS}"
-    return above(sentence, quantity, mean_difference(gains[better], gains[worse]))
+    return above(sentence, quantity, mean_difference(gains[better], gains[worse], groups=groups))
 
 
 STUDY = Study(

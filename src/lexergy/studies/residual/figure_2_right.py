@@ -9,7 +9,7 @@ from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.residual.samples import TOP_10, samples_top_10
-from lexergy.studies.residual.workspace import PAPER, RUN, Evidence
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, documents
 from lexergy.studies.study import Study
 
 ORDERS = (2, 3, 4)
@@ -35,7 +35,8 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         for writer in WRITERS
         for order in ORDERS
     }  # (N,) per run
-    estimates = {key: mean(values) for key, values in shares.items()}
+    groups = documents(evidence)
+    estimates = {key: mean(values, groups=groups) for key, values in shares.items()}
     rows = []
     for (writer, order), estimate in estimates.items():
         of_all = 100 * float(np.mean([unique_share_of_all(texts, order) for texts in tokens[writer]]))
@@ -49,7 +50,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         above(
             f"{sentence} (n = {order}).",
             f"{WRITERS[more]} - {WRITERS[less]}, percentage points",
-            mean_difference(shares[more, order], shares[less, order]),
+            mean_difference(shares[more, order], shares[less, order], groups=groups),
         )
         for more, less, sentence in (
             ("joint", "base", "The joint model has more unique n-grams than the base LM"),

@@ -11,7 +11,7 @@ from lexergy.report.picture import Panel
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.residual.samples import UNTRUNCATED, samples
-from lexergy.studies.residual.workspace import PAPER, RUN, Evidence
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, documents, doubt
 from lexergy.studies.study import Study
 
 PRINTED = {"base LM": 21.64, "joint model": 6.20}
@@ -32,7 +32,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     rows = []
     for model, runs in scores.items():
         people, _, own = (float(np.mean([values.mean() for values in part])) for part in zip(*runs, strict=True))
-        rows.append((model, people, own, *mean(differences[model]), PRINTED[model]))
+        rows.append((model, people, own, *mean(differences[model], groups=documents(evidence)), PRINTED[model]))
     columns = ("log-probability under", "people's text", "own samples", "difference", "low", "high", "paper, absolute")
     return Conclusion(
         tables=(Table("difference of means", columns, rows),),
@@ -42,7 +42,10 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
                 "The joint model's own samples match people's text more closely than the base LM's match it: "
                 "the difference of mean log-probabilities is smaller.",
                 "absolute difference of means, base LM - joint model, nats",
-                mean_distance_difference(differences["base LM"], differences["joint model"]),
+                mean_distance_difference(
+                    differences["base LM"], differences["joint model"], groups=documents(evidence)
+                ),
+                doubt=doubt(evidence),
             ),
         ),
     )

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lexergy.core.estimation.findings import Finding, above, mean, mean_difference, mean_distance_difference
+from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference, mean_distance_difference
 from lexergy.models.joint.long_text import continue_long
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
 from lexergy.studies.residual.figure_2_right import unique_share
-from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, usual_sizes
+from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, documents, usual_sizes
 from lexergy.studies.study import Settings, Study
 
 WRITERS = {"joint": "joint model", "base": "base LM"}
@@ -60,7 +60,10 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     }
     num_chunks = distance["base"][0].shape[1]
     estimates = {
-        writer: [mean([values[:, chunk] for values in distance[writer]]) for chunk in range(num_chunks)]
+        writer: [
+            mean([values[:, chunk] for values in distance[writer]], groups=documents(evidence))
+            for chunk in range(num_chunks)
+        ]
         for writer in WRITERS
     }
     lines: list[tuple[Cell, ...]] = [
@@ -73,16 +76,19 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     return Conclusion(
         tables=(Table("likelihood by chunk", columns, lines), _unique_table(evidence)),
         panels=(Panel("chunk", "log P_LM per token, people - model", series),),
-        findings=(*(_closer(distance, chunk) for chunk in range(num_chunks)), _more_unique(evidence)),
+        findings=(
+            *(_closer(distance, chunk, documents(evidence)) for chunk in range(num_chunks)),
+            _more_unique(evidence),
+        ),
     )
 
 
-def _closer(distance: dict[str, list[np.ndarray]], chunk: int) -> Finding:
+def _closer(distance: dict[str, list[np.ndarray]], chunk: int, groups: Groups) -> Finding:
     base, joint = ([values[:, chunk] for values in distance[writer]] for writer in ("base", "joint"))
     return above(
         f"The LM finds the joint model's text as likely as people's, more nearly so than its own (chunk {chunk + 1}).",
         "absolute difference of means, base LM - joint model, nats per token",
-        mean_distance_difference(base, joint),
+        mean_distance_difference(base, joint, groups=groups),
     )
 
 
@@ -91,7 +97,8 @@ def _unique_shares(evidence: Sequence[Evidence], writer: str) -> list[np.ndarray
 
 
 def _unique_table(evidence: Sequence[Evidence]) -> Table:
-    lines = [(label, *mean(_unique_shares(evidence, writer))) for writer, label in WRITERS.items()]
+    groups = documents(evidence)
+    lines = [(label, *mean(_unique_shares(evidence, writer), groups=groups)) for writer, label in WRITERS.items()]
     return Table("repetition", ("text of", f"unique {ORDER}-grams within a text (%)", "low", "high"), lines)
 
 
@@ -99,7 +106,7 @@ def _more_unique(evidence: Sequence[Evidence]) -> Finding:
     return above(
         "The joint model repeats itself less over a long text than the base LM.",
         f"unique {ORDER}-grams, joint model - base LM, percentage points",
-        mean_difference(_unique_shares(evidence, "joint"), _unique_shares(evidence, "base")),
+        mean_difference(*(_unique_shares(evidence, writer) for writer in WRITERS), groups=documents(evidence)),
     )
 
 

@@ -1,19 +1,30 @@
 """Table 3: next-token probabilities where the LM repeats a word."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from lexergy.core.estimation.findings import Estimate, above, mean, mean_difference, proportion
+from lexergy.core.estimation.findings import above, mean, mean_difference, proportion
+from lexergy.errors import LexergyError
 from lexergy.models.joint.steps import NextToken, NextTokens
 from lexergy.report.distributions import histogram
 from lexergy.report.picture import Panel
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
-from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, usual_sizes
+from lexergy.studies.residual.workspace import (
+    PAPER,
+    RUN,
+    STUDIES_FOLDER,
+    Evidence,
+    StudiedRun,
+    Subject,
+    doubt,
+    usual_sizes,
+)
 from lexergy.studies.study import Settings, Study
 
 NEAR = 32  # tokens of the past in which a repetition is looked for
@@ -62,7 +73,8 @@ def rows(subject: Subject, ids: range) -> pa.Table:
         place = first_repetition(tokens, lm.decode(torch.tensor(tokens)[:, None]), len(prefix))
         if place is not None and place > len(prefix):
             for kind, where in ((REPEATED, place), (BEFORE, place - 1)):
-                records.append({"kind": kind, **_compare(subject, tokens, where, subject.seed + window)})
+                compared = _compare(subject, tokens, where, subject.seed + window)
+                records.append({"kind": kind, "window": window, **compared})
     return pa.Table.from_pylist(records, schema=_SCHEMA)
 
 
@@ -94,6 +106,7 @@ _TOP = pa.list_(pa.struct({"text": pa.string(), "probability": pa.float64()}))
 _SCHEMA = pa.schema(
     {
         "kind": pa.string(),
+        "window": pa.int64(),
         "context": pa.string(),
         "word": pa.string(),
         "base": pa.float64(),
@@ -110,9 +123,11 @@ def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     changes = {kind: [_log_ratios(seen, kind) for seen in evidence] for kind in (REPEATED, BEFORE)}  # (n,) per run
-    lowered = {kind: _share_lowered(runs) for kind, runs in changes.items()}
+    groups, reason = [_documents(seen) for seen in evidence], doubt(evidence)
+    pooled = list(chain.from_iterable(groups))
+    lowered = {kind: proportion(np.concatenate(runs) < 0, pooled) for kind, runs in changes.items()}
     lines: list[tuple[Cell, ...]] = [
-        (kind, sum(map(len, runs)), *(100 * share for share in lowered[kind]), *mean(runs))
+        (kind, sum(map(len, runs)), *(100 * share for share in lowered[kind]), *mean(runs, groups=groups))
         for kind, runs in changes.items()
     ]
     columns = ("token", "contexts", "lowered (%)", "low", "high", "mean log joint / base", "low", "high")
@@ -125,19 +140,27 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
                 "share of contexts",
                 lowered[REPEATED],
                 0.5,
+                doubt=reason,
             ),
             above(
                 "It lowers a repetition more than the token that the LM drew before it (beyond the paper).",
                 "mean log joint / base, token before - repetition",
-                mean_difference(changes[BEFORE], changes[REPEATED]),
+                mean_difference(changes[BEFORE], changes[REPEATED], groups=groups),
+                doubt=reason,
             ),
         ),
     )
 
 
-def _share_lowered(runs: Sequence[np.ndarray]) -> Estimate:
-    changes = np.concatenate(runs)
-    return proportion(int((changes < 0).sum()), len(changes))
+def _documents(seen: Evidence) -> list[Hashable]:
+    """Of each repetition, which are as many and in the same order as the tokens before them."""
+    if "window" not in seen.table.column_names:
+        raise LexergyError(
+            "these rows of table-3 were measured before they kept their windows, so that their documents are not "
+            f"known; remove {seen.run.folder / STUDIES_FOLDER / f'table-3-{seen.energy}'} and measure them again."
+        )
+    rows = seen.table.select(["kind", "window"]).to_pylist()
+    return [seen.documents[row["window"]] for row in rows if row["kind"] == REPEATED]
 
 
 def _log_ratios(seen: Evidence, kind: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Where the studies of residual EBMs work: a run, and rows of numbers for its held-out windows."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from lexergy.core.estimation.findings import Groups
 from lexergy.data.windows import Windows
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.records import RunResult
+from lexergy.runs.records import RunResult, read_windows
 from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.stages import Facts, read_stage
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace, stage_store
@@ -46,6 +47,7 @@ class Evidence(NamedTuple):
 
     run: RunResult
     energy: str
+    documents: Sequence[Hashable]  # N: of each window, in the order of the run's windows or of the study's own
     rows: pa.Table | None = None  # where the study measured some
 
     def array(self, column: str) -> np.ndarray:
@@ -56,6 +58,17 @@ class Evidence(NamedTuple):
     def table(self) -> pa.Table:
         assert self.rows is not None
         return self.rows
+
+
+def documents(evidence: Sequence[Evidence]) -> Groups:
+    """What intervals are bootstraps over, for each seed."""
+    return [seen.documents for seen in evidence]
+
+
+def doubt(evidence: Sequence[Evidence]) -> str | None:
+    """Why numbers from the studied energy's weights decide nothing, where some seed's cannot be trusted."""
+    doubts = (seen.run.energies[seen.energy].perplexity.doubt for seen in evidence)
+    return next((reason for reason in doubts if reason is not None), None)
 
 
 @dataclass(frozen=True)
@@ -72,7 +85,8 @@ class StudiedRun:
 
     def found(self, settings: Settings) -> Evidence:
         """What the run itself tells."""
-        return Evidence(self.run, settings["energy"])
+        energy = settings["energy"]
+        return Evidence(self.run, energy, self.run.energies[energy].perplexity.windows.documents)
 
     def measured(self, name: str, rows: Rows, settings: Settings) -> Evidence:
         """Rows for `settings["windows"]` of the held-out windows (None: all), a few windows at a time."""
@@ -85,13 +99,16 @@ class StudiedRun:
             lambda stage: self._measure(stage, name, rows, settings),
         )
         store = stage_store(stage, ROWS_FOLDER)
-        return Evidence(self.run, energy, store.table(num_shards(stage.facts["windows"], WINDOWS_PER_SHARD)))
+        return Evidence(
+            self.run,
+            energy,
+            self._windows(settings, stage.seed).document_ids,
+            store.table(num_shards(stage.facts["windows"], WINDOWS_PER_SHARD)),
+        )
 
     def _measure(self, stage: OpenStage, name: str, rows: Rows, settings: Settings) -> Facts:
         context = RunContext(self.run.recipe, self.run.folder)
-        windows, wanted = context.windows["test"], settings["windows"]
-        if wanted is not None and wanted < len(windows):
-            windows = windows.sample(wanted, stage.seed)
+        windows = self._windows(settings, stage.seed)
         subject = Subject(ResidualEBM(context.lm, context.energy(settings["energy"])), windows, settings, stage.seed)
         stage.store(ROWS_FOLDER).fill(
             num_shards(len(windows), WINDOWS_PER_SHARD),
@@ -100,6 +117,10 @@ class StudiedRun:
             progress=stage.progress,
         )
         return {"windows": len(windows)}
+
+    def _windows(self, settings: Settings, seed: int) -> Windows:
+        windows, wanted = read_windows(self.run.folder, "test"), settings["windows"]
+        return windows.sample(wanted, seed) if wanted is not None and wanted < len(windows) else windows
 
 
 @contextmanager
@@ -110,7 +131,7 @@ def open_run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = Tru
         yield StudiedRun(result, workspace.below(STUDIES_FOLDER))
 
 
-RUN = Opener(ResidualRecipe, open_run, "held-out windows")
+RUN = Opener(ResidualRecipe, open_run, "held-out documents")
 
 
 def usual_sizes(cpu: Settings | None = None, paper: Settings | None = None) -> Mapping[str, Size]:

@@ -15,15 +15,13 @@ from lexergy.models.causal.product_lm import NgramLM, ProductLM, make_baseline, 
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, ResidualRecipe
 from lexergy.runs.columns import to_column
-from lexergy.runs.records import ESTIMATES_FILE, TOKENS_FILE, token_column
+from lexergy.runs.records import BASE_TOKENS, ESTIMATES_FILE, TOKENS_FILE, token_column
 from lexergy.runs.stages import Facts
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.base_models import token_streams
 from lexergy.tasks.residual.context import RunContext
 from lexergy.training.objectives.language import LanguageModelling
 from lexergy.training.stage import seeded, train_into
-
-BASE = "base"
 
 
 def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
@@ -56,14 +54,15 @@ def load_baseline(context: RunContext, name: str) -> nn.Module:
 def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
     """The perplexity of each baseline, exact, on the windows that the energies are tested on."""
     windows = context.test_windows
+    length, documents = context.mean_length(windows), windows.document_ids
     base = context.lm.token_log_prob(windows.tokens, prefix_length=windows.prefix_length)  # (N, C)
-    columns = {"window": pa.array(range(len(windows)), pa.int64()), token_column(BASE): to_column(base.numpy())}
+    columns = {"window": pa.array(range(len(windows)), pa.int64()), token_column(BASE_TOKENS): to_column(base.numpy())}
     records = {}
     for name in context.recipe.baselines:
         model = load_baseline(context, name).to(context.lm.device)
         log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
         columns[token_column(name)] = to_column(log_prob.numpy())
-        measured = exact_perplexity(log_prob.sum(1), base.sum(1), context.mean_length(windows), stage.seed)
+        measured = exact_perplexity(log_prob.sum(1), base.sum(1), length, stage.seed, documents=documents)
         records[name] = {**vars(measured), "parameters": num_parameters(model)}
     with atomic_path(stage.folder / TOKENS_FILE) as partial:
         parquet.write_table(pa.table(columns), partial)

@@ -22,6 +22,7 @@ from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.runs.records import measured_windows, read_windows
 from lexergy.runs.stages import stage_seed
 
 SPLITS = ("train", "validation", "test")
@@ -74,15 +75,20 @@ class RunContext:
 
     @cached_property
     def windows(self) -> dict[str, Windows]:
-        return {split: Windows.load(self.folder / "windows" / f"{split}.parquet") for split in SPLITS}
+        return {split: read_windows(self.folder, split) for split in SPLITS}
 
     @cached_property
     def test_windows(self) -> Windows:
         """Those that energies and baselines are measured on."""
-        windows, limit = self.windows["test"], self.recipe.perplexity.windows
-        if limit is None or limit >= len(windows):
-            return windows
-        return windows.sample(limit, stage_seed(self.recipe.split_seed, "perplexity"))
+        return measured_windows(self.folder, self.recipe)
+
+    def some_test_windows(self, count: int) -> Windows:
+        """So many, spread evenly over the documents: those that the run is measured on, or some of them.
+
+        Where more are asked for than that, they are drawn from all test windows in the same way.
+        """
+        windows = self.test_windows if count <= len(self.test_windows) else self.windows["test"]
+        return windows.sample(count, stage_seed(self.recipe.split_seed, "perplexity"))
 
     @cached_property
     def features(self) -> StateFeatures | None:

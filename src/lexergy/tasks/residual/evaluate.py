@@ -30,7 +30,7 @@ def evaluate(
     store: ShardStore | None = None,
     progress: bool = True,
 ) -> dict[str, PerplexityEstimate]:
-    """Bounds on each joint model's perplexity (Theorem 2, Deng et al. 2020) from the same LM samples.
+    """Each joint model's perplexity, bounded and estimated from the same LM samples.
 
     Only log-weights are kept, never samples. With a `store`, whose provenance must name LM, energies,
     windows, `num_samples` and `seed`, a killed evaluation goes on where it was.
@@ -48,6 +48,7 @@ def evaluate(
             tensor(weights_column(name)),  # (N, n)
             length,
             seed,
+            documents=windows.document_ids,
         )
         for name in energies
     }
@@ -56,11 +57,13 @@ def evaluate(
 def evaluate_again(
     result: RunResult, names: Sequence[str], num_windows: int, num_samples: int, seed: int
 ) -> dict[str, PerplexityEstimate]:
-    """The perplexity of some of a finished run's joint models on its first test windows, from new samples."""
+    """The perplexity of some of a finished run's joint models on its own test windows, from new samples.
+
+    Fewer windows than the run had are spread evenly over its documents.
+    """
     context = RunContext(result.recipe, result.folder)
     energies = {name: context.energy(name) for name in names}
-    windows = context.windows["test"].select(list(range(num_windows)))
-    return evaluate(context.lm, energies, windows, num_samples, seed)
+    return evaluate(context.lm, energies, context.some_test_windows(num_windows), num_samples, seed)
 
 
 def collect_weights(

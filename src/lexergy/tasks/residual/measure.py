@@ -64,8 +64,10 @@ def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Fa
         weighed = list(zip(coefficients, recipe.of, strict=True))
         human = constant + sum(c * _column(parts, human_column(part)) for c, part in weighed)  # (N,)
         log_weights = -constant + sum(c * _column(parts, weights_column(part)) for c, part in weighed)  # (N, n)
-        length = context.mean_length(context.test_windows)
-        estimates[name] = perplexity_from_weights(base_log_prob, human, log_weights, length, stage.seed)
+        length, documents = context.mean_length(context.test_windows), context.test_windows.document_ids
+        estimates[name] = perplexity_from_weights(
+            base_log_prob, human, log_weights, length, stage.seed, documents=documents
+        )
         columns[human_column(name)] = to_column(human.numpy())
         columns[weights_column(name)] = to_column(log_weights.numpy())
     with atomic_path(stage.folder / WEIGHTS_FOLDER / "sums.parquet") as partial:

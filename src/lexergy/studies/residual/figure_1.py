@@ -1,6 +1,6 @@
 """Figure 1: what the joint model gains at each position of the continuation."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ class Steps(NamedTuple):
     lower: np.ndarray  # (N, C)
     upper: np.ndarray  # (N, C)
     last_exact: np.ndarray  # (N,)
-    documents: Sequence[Hashable]  # N
+    documents: np.ndarray  # (N,)
 
     @property
     def middle(self) -> np.ndarray:  # (N, C)
@@ -55,7 +55,7 @@ class Steps(NamedTuple):
     @property
     def last_bootstrap_error(self) -> float:
         """Of the mean of `last_error`, over documents."""
-        return std_error(self.last_error, groups=self.documents)
+        return std_error(self.last_error, groups=self.documents.tolist())
 
     @property
     def last_gain(self) -> np.ndarray:  # (N,)
@@ -84,7 +84,9 @@ def _examine(workspace: StudiedRun, settings: Settings) -> Evidence:
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
-    runs = [Steps(*(seen.array(name) for name in MEASURED), seen.documents) for seen in evidence]
+    runs = [
+        Steps(documents=np.array(seen.documents), **{name: seen.array(name) for name in MEASURED}) for seen in evidence
+    ]
     pooled = Steps(*(np.concatenate(parts) for parts in zip(*runs, strict=True)))
     groups, reason = documents(evidence), doubt(evidence)
     # Perplexity of the joint model over the base LM's, at each position (C,), and exactly at the last.

@@ -8,8 +8,10 @@ from torch import Tensor
 
 from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
+from lexergy.models.energies import StatesEnergy, SumEnergy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.testing import EnumerableLM, TableEnergy, exact_log_prob, joint_log_prob
+from toys.energies import wake
 from toys.joint import MANY_ROWS, PREFIXES, WINDOWS, table
 
 
@@ -129,3 +131,27 @@ def test_next_token_within_a_continuation(horizon):
     assert max(abs(a.joint - b.joint) for a, b in zip(result.base_entries, elsewhere, strict=True)) > 0.03
     with pytest.raises(LexergyError, match="`given` is 3 for a prompt of 3 tokens"):
         joint.next_token(context, given=3)
+
+
+@pytest.mark.parametrize("reads_states", [False, True])
+def test_a_text_that_has_ended_is_its_own_only_completion(reads_states):
+    lm = EnumerableLM(sharpness=2.0).ending(0)
+
+    def short(tokens):  # (N, L) -> (N,)
+        return 3.0 * (tokens.shape[1] == 2) + 0.0 * tokens[:, 0]
+
+    states = wake(StatesEnergy.for_lm(lm, layers=(1,)))
+    energy = SumEnergy.of([short, states], [1.0, 1e-3]) if reads_states else short
+    joint = ResidualEBM(lm, energy)
+    shown = joint.next_token([1], candidates=7, num_samples=6, horizon=4, top=7)
+    base = lm.next_log_prob(torch.tensor([[1]]))[0].exp()
+    penalised = torch.where(torch.arange(7) == 0, base * math.exp(-3.0), base)
+    expected = penalised / penalised.sum()
+    for entry in shown.entries:
+        assert entry.joint == pytest.approx(float(expected[entry.token]), abs=1e-2 if reads_states else 1e-5)
+    energy = SumEnergy.of([short, states]) if reads_states else short
+    joint = ResidualEBM(lm, energy)
+    steps = joint.step_probabilities(torch.tensor([[1, 4, 0, 0, 0]]), prefix_length=1, num_samples=6)
+    for bound in (steps.base, steps.lower, steps.upper):
+        torch.testing.assert_close(bound[0, 2:], torch.zeros(2, dtype=torch.double), atol=1e-5, rtol=0)
+    assert float(steps.last_exact) == pytest.approx(0, abs=1e-5)

@@ -144,7 +144,7 @@ def generate(
         "top_p": None if top_p == 1 else top_p,
         "temperature": temperature,
         "seed": seed,
-        "stop": [_unescaped(text) for text in stop or ()],
+        "stop": [_unescaped(string) for string in stop or ()],
         "stop_at_end": stop_at_end,
     }
     from lexergy.runs.records import load_run
@@ -155,11 +155,8 @@ def generate(
 
     joint = RunContext(result.recipe, result.folder).joint(chosen)
     if chunks > 1:
-        prefix = result.recipe.windows.prefix  # as the energy was trained
-        long = joint.generate_long(
-            text, num_chunks=chunks, chunk_tokens=max_new_tokens, context_tokens=prefix, **settings
-        )
-        _print_long(text, chosen, long, as_json)
+        settings |= {"chunk_tokens": max_new_tokens, "context_tokens": result.recipe.windows.prefix}  # as in training
+        _print_long(text, chosen, joint.generate_long(text, num_chunks=chunks, **settings), as_json)
         return
     settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
     _print(text, chosen, joint.generate(text, **settings), show, as_json)

@@ -90,6 +90,10 @@ class FrozenModel:
         """How many tokens of each are text: up to this LM's end token, that included, where it has one."""
         return lengths_until(continuations, self.end_token)
 
+    def have_ended(self, continuations: Tensor) -> Tensor:  # (..., C) -> (...) bool
+        """Whether each has this LM's end token."""
+        return (continuations == (-1 if self.end_token is None else self.end_token)).any(-1)
+
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
         """Run the prefixes once."""
 

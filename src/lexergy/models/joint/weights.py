@@ -101,7 +101,8 @@ def log_weights(
                     own[group, done : done + count] = -energy.double()
                 done += count
                 bar.advance(len(samples.tokens) * count)
-    if lm.end_token is not None and bool((ended := (given == lm.end_token).any(1)).any()):
+    ended = lm.have_ended(given)  # (B,)
+    if bool(ended.any()):
         for own, energy in zip(weights, score_all(lm, energies, prefix[ended], given[ended, None]), strict=True):
             own[ended] = -energy.double().expand(-1, num_samples)
     return weights
@@ -150,7 +151,7 @@ class WeighedLM:
         shape = (len(prefix), len(tokens), -1)
         continuations = torch.cat([given[:, None].expand(shape), tokens[None, :, None].expand(shape)], dim=-1)
         features = None
-        if self.energy.features is not None:
+        if self.energy.features is not None and not bool(self.lm.have_ended(given).any()):
             features = self.lm.next_token_features(
                 torch.cat([prefix, given], dim=1), tokens, given_length=given.shape[1], features=self.energy.features
             )

@@ -12,7 +12,7 @@ from lexergy.core.estimation.findings import (
     Verdict,
     above,
     agrees,
-    at_least,
+    between,
     mean,
     over_runs,
     proportion,
@@ -113,9 +113,10 @@ def test_numbers_that_cannot_be_trusted_decide_nothing():
     assert above("", "", Estimate(-0.4, -0.5, -0.3), doubt="few").verdict is OPEN
 
 
-def test_a_lower_bound_shows_what_is_above_it_and_nothing_else():
-    assert at_least("", "", Estimate(0.4, 0.3, 0.5)).verdict is HOLDS
-    below = at_least("", "", Estimate(-0.4, -0.5, -0.3))
-    assert below.verdict is OPEN
-    assert "bounded from below" in below.doubt
-    assert at_least("", "", Estimate(0.0, -0.1, 0.1)).doubt is None
+def test_two_bounds_decide_what_lies_outside_both():
+    high, low, zero = Estimate(0.4, 0.3, 0.5), Estimate(-0.4, -0.5, -0.3), Estimate(0.0, -0.1, 0.1)
+    assert between(low, high) == Estimate(-0.4, -0.5, 0.5)
+    for least, most, expected in ((high, high, HOLDS), (low, low, FAILS), (low, high, OPEN), (zero, high, OPEN)):
+        assert above("", "", between(least, most)).verdict is expected
+    assert similar("", "", between(zero, zero), 0.2).verdict is HOLDS
+    assert similar("", "", between(zero, high), 0.2).verdict is OPEN

@@ -88,6 +88,11 @@ def mean_distance_difference(
     return mean_difference(*signed, groups=groups)
 
 
+def between(least: Estimate, most: Estimate) -> Estimate:
+    """Of what is known by two bounds: the lower one's value, and all that their intervals leave open."""
+    return Estimate(least.value, least.low, most.high)
+
+
 def std_error(values: np.ndarray, seed: int = BOOTSTRAP_SEED, *, groups: Sequence[Hashable] | None = None) -> float:
     """Standard error of the mean over windows (N,), by the bootstrap over windows or over groups of them."""
     return bootstrap_std_error(torch.from_numpy(np.ascontiguousarray(values, dtype=float)), seed, groups=groups)
@@ -130,12 +135,6 @@ def above(
     `doubt`, here and below, is why the numbers behind the estimate cannot be trusted: then nothing is decided.
     """
     return _decided(sentence, quantity, estimate, estimate.low > threshold, estimate.high < threshold, doubt)
-
-
-def at_least(sentence: str, quantity: str, estimate: Estimate) -> Finding:
-    """Of a lower bound: holds when the whole interval lies above 0; a bound below 0 decides nothing."""
-    doubt = "what is bounded from below may still lie above 0" if estimate.high < 0 else None
-    return above(sentence, quantity, estimate, doubt=doubt)
 
 
 def similar(sentence: str, quantity: str, estimate: Estimate, margin: float, *, doubt: str | None = None) -> Finding:

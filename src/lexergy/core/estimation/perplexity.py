@@ -40,6 +40,11 @@ class WindowEstimates:
         """What the energy adds to the window's log-probability at least: -(E + log Z^), by `sampler_log_z`."""
         return -(self.energy + self.log_z.sampler[:, -1])
 
+    @property
+    def optimistic_gain(self) -> Tensor:  # (B,)
+        """And at most: -(E + T_n), since T_n is below log Z in expectation for any n and any tail."""
+        return -(self.energy + self.log_z_lower)
+
 
 @dataclass(frozen=True)
 class CurvePoint:

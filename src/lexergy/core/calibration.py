@@ -11,7 +11,8 @@ from lexergy.errors import LexergyError
 
 EVEN = 0.5  # the share of machine text that is expected where nobody says otherwise
 FLATTEST = 1e-3  # limit of the slope: more energy never means less of a machine
-HALF_TOKENS = (0.0, *(2.0**power for power in range(2, 13)))
+HALF_TOKENS = tuple(2.0**exponent for exponent in range(2, 13))
+POWERS = (1, 2)
 _SHIFT_PENALTY = 0.1  # another kind of text may shift the log-odds by three
 _NEWTON_STEPS = 100
 _TOLERANCE = 1e-10
@@ -21,24 +22,29 @@ _TOLERANCE = 1e-10
 class Calibration:
     """The log-odds that a machine wrote n tokens of mean energy E, where a share pi of all texts is a machine's:
 
-        log P(machine) / P(people) = log pi / (1 - pi) + s (slope E + offset + drift (1 - s)),
-        s = n / (n + half_tokens)
+        log P(machine) / P(people) = log pi / (1 - pi) + s (slope (E - first / n) + offset),
+        s = 1 / (1 + (half_tokens / n)^power)
 
-    Where the mean energy of a text strays from that of its class by a variance tau^2 that is the text's own and
-    sigma^2 / n that comes of its length, the log-ratio of two normal densities is (mu_1 - mu_0) (E - centre) /
-    (tau^2 + sigma^2 / n), which is s times its value for a text without end, with half_tokens = sigma^2 / tau^2. The
-    `drift` lets the centre of short texts lie elsewhere, as first tokens are harder to predict. No tokens say nothing:
-    the prior is left.
+    The first tokens of a text, which have no context, add `first` to the sum of its energies, whoever wrote it. What is
+    left strays from the mean of its class by a variance tau^2 that is the text's own and sigma^2 / n^power that comes
+    of its length, and the log-ratio of two normal densities is (mu_1 - mu_0) (E - centre) / (tau^2 + sigma^2 / n^power):
+    s times its value for a text without end. Independent tokens have power 1; where the first tokens stray most it is
+    2. No tokens say nothing: the prior is left.
     """
 
     slope: float = 1.0
     offset: float = 0.0
-    drift: float = 0.0
+    first: float = 0.0
     half_tokens: float = 0.0  # a text of so many says half of what a very long one would; 0: length does not matter
+    power: int = 1
+
+    def share(self, tokens: Tensor) -> Tensor:  # (N,) -> (N,)
+        """s, of the evidence of a text without end."""
+        return 1 / (1 + (self.half_tokens / tokens.double()) ** self.power)
 
     def log_odds(self, energies: Tensor, tokens: Tensor, prior: float = EVEN) -> Tensor:  # (N,), (N,) -> (N,)
-        share = tokens.double() / (tokens + self.half_tokens)
-        evidence = share * (self.slope * energies.double() + self.offset + self.drift * (1 - share))
+        centred = energies.double() - self.first / tokens
+        evidence = self.share(tokens) * (self.slope * centred + self.offset)
         return evidence + torch.logit(torch.tensor(prior, dtype=torch.double))
 
     def probability(self, energy: float, tokens: int, prior: float = EVEN) -> float:
@@ -55,14 +61,17 @@ def fit_calibration(
     """The calibration under which the writers of pieces of many lengths are likeliest.
 
     Each text weighs the same, however many pieces it was cut to, and so does each class: the prior is 1/2. Targets
-    are (n + 1) / (n + 2) and 1 / (n + 2) for n texts of the class, not 1 and 0 (Platt 1999), and offset and drift have
-    a standard normal prior, in log-odds of the longest piece at the mean energy: a few texts do not make it certain of
+    are (n + 1) / (n + 2) and 1 / (n + 2) for n texts of the class, not 1 and 0 (Platt 1999), and the offset has a
+    standard normal prior, in log-odds of the longest piece at the mean energy: a few texts do not make it certain of
     everything. The slope is positive: of two texts of one length the one of higher energy is more a machine's.
     """
     energies, tokens = energies.detach().double().cpu(), tokens.double().cpu()
     is_machine = is_machine.bool().cpu()
     targets, weights = _targets_and_weights(is_machine, texts, energies)
-    fits = [_fit(energies, tokens, targets, weights, half_tokens) for half_tokens in HALF_TOKENS]
+    first = _first(energies, tokens, weights)
+    shapes = [Calibration(first=first)]
+    shapes += [Calibration(first=first, half_tokens=half, power=power) for power in POWERS for half in HALF_TOKENS]
+    fits = [_fit(energies, tokens, targets, weights, shape) for shape in shapes]
     return min(fits, key=lambda fit: fit[0])[1]
 
 
@@ -81,7 +90,7 @@ def fit_offset(
     """
     energies, tokens, is_machine = energies.detach().double().cpu(), tokens.double().cpu(), is_machine.bool().cpu()
     targets, weights = _targets_and_weights(is_machine, texts, energies)
-    share = tokens / (tokens + calibration.half_tokens)
+    share = calibration.share(tokens)
     penalty = torch.tensor([_SHIFT_PENALTY], dtype=torch.double)
     columns, given = (share / share.max()).unsqueeze(1), calibration.log_odds(energies, tokens)
     _, shift = _logistic(columns, targets, weights, penalty, given)
@@ -104,26 +113,35 @@ def _targets_and_weights(is_machine: Tensor, texts: Sequence[Hashable], energies
     return torch.where(is_machine, (size + 1) / (size + 2), 1 / (size + 2)), weights
 
 
+def _first(energies: Tensor, tokens: Tensor, weights: Tensor) -> float:
+    """What first tokens add: n E = first + n centre by least squares, of a variance that grows with n."""
+    if tokens.min() == tokens.max():
+        return 0.0
+    scale = (weights / tokens).sqrt().unsqueeze(1)
+    columns = torch.stack((torch.ones_like(tokens), tokens), 1)  # (N, 2)
+    return float(torch.linalg.lstsq(scale * columns, scale * (tokens * energies).unsqueeze(1)).solution[0])
+
+
 def _fit(
-    energies: Tensor, tokens: Tensor, targets: Tensor, weights: Tensor, half_tokens: float
+    energies: Tensor, tokens: Tensor, targets: Tensor, weights: Tensor, shape: Calibration
 ) -> tuple[float, Calibration]:
-    """The loss and the calibration at one `half_tokens`, which leaves a logistic regression."""
-    share = tokens / (tokens + half_tokens)
+    """The loss and the calibration of one shape over lengths, which leaves a logistic regression."""
+    share = shape.share(tokens)
     longest = float(share.max())
-    relative = share / longest  # 1 for the longest piece, so that coefficients are log-odds of it
-    centre = float(weights @ energies / weights.sum())
-    spread = max(float(energies.std()), 1e-12)
-    columns = torch.stack((relative * (energies - centre) / spread, relative, relative * (1 - relative)), 1)  # (N, 3)
-    penalty = torch.tensor([1e-6, 1.0, 1.0], dtype=torch.double)
+    relative = share / longest  # 1 for the longest piece, so that the offset is in log-odds of it
+    centred = energies - shape.first / tokens
+    centre = float(weights @ (relative * centred) / (weights @ relative))
+    spread = max(float((weights @ (relative * (centred - centre)).square() / weights.sum()).sqrt()), 1e-12)
+    columns = torch.stack((relative * (centred - centre) / spread, relative), 1)  # (N, 2)
+    penalty = torch.tensor([1e-6, 1.0], dtype=torch.double)
     loss, fitted = _logistic(columns, targets, weights, penalty, torch.zeros_like(targets))
     flattest = FLATTEST * spread * longest
     if fitted[0] < flattest:
         loss, rest = _logistic(columns[:, 1:], targets, weights, penalty[1:], flattest * columns[:, 0])
         fitted = torch.cat((torch.full_like(rest[:1], flattest), rest))
-    slope, offset, drift = fitted[0] / spread, fitted[1] - fitted[0] / spread * centre, fitted[2]
-    # In the relative share r = s / m: r (a E + b + c (1 - r)) = s (a E + b + c (1 - 1 / m) + c (1 - s) / m) / m.
-    offset = (offset + drift * (1 - 1 / longest)) / longest
-    return loss, Calibration(float(slope / longest), float(offset), float(drift / longest**2), half_tokens)
+    slope = float(fitted[0]) / spread
+    offset = float(fitted[1]) - slope * centre
+    return loss, replace(shape, slope=slope / longest, offset=offset / longest)
 
 
 def _logistic(

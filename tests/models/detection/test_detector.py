@@ -32,8 +32,9 @@ def test_a_block_is_the_mean_of_its_tokens_and_a_text_of_its_blocks(detector):
     assert len(blocks) > 3
     means = [float(detector.reader.token_energies([text.piece(block)])[0].mean()) for block in blocks]
     assert found.energy == pytest.approx(sum(means) / len(means), abs=1e-5)
-    share = found.tokens / (found.tokens + 32)
-    assert logit(found.probability) == pytest.approx(share * (0.05 * found.energy + 0.1 + 0.2 * (1 - share)), rel=1e-5)
+    share = 1 / (1 + (32 / found.tokens) ** 2)
+    centred = found.energy - 3 / found.tokens
+    assert logit(found.probability) == pytest.approx(share * (0.05 * centred + 0.1), rel=1e-5)
     assert (found.blocks, found.tokens, found.share_read) == (len(blocks), len(text.ids), 1)
 
 

@@ -56,6 +56,24 @@ class TokenisedText(NamedTuple):
         end = self.characters[count - 1][1]
         return TokenisedText(self.text[:end], self.ids[:count], self.characters[:count], whole)
 
+    def last(self, count: int) -> "TokenisedText":
+        """The last so many tokens or some fewer, from the first word that begins among them, or whole excerpts."""
+        first = len(self.ids) - count
+        whole = [block for block in self.excerpts if block.start >= first]
+        if whole:
+            first = whole[0].start
+        if first <= 0:
+            return self
+        while not whole and first < len(self.ids) - 1 and not self._begins_word(first):
+            first += 1
+        start = self.characters[first][0]
+        return TokenisedText(
+            self.text[start:],
+            self.ids[first:],
+            [(before - start, after - start) for before, after in self.characters[first:]],
+            tuple(Block(block.start - first, block.end - first) for block in whole),
+        )
+
 
 class BlockReader(Protocol):
     """An energy of blocks that is a mean over their tokens: E(x) = 1/|x| sum_t e_t(x)."""

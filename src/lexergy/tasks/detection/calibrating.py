@@ -75,9 +75,9 @@ def recalibrate(model: str | Path, examples: Sequence[Example], folder: str | Pa
 
 
 def read_pieces(detector: Detector, texts: Sequence[TokenisedText]) -> tuple[Pieces, Pieces]:
-    """The beginnings of texts, each read as a text of its own; and the spans of the whole texts, read within them."""
+    """The ends of texts, each read as a text of its own; and the spans of the whole texts, read within them."""
     cuts, spans = Pieces([], [], []), Pieces([], [], [])
-    parts = [(number, part) for number, text in enumerate(texts) for part in beginnings(text)]
+    parts = [(number, part) for number, text in enumerate(texts) for part in endings(text)]
     for (number, part), detection in zip(parts, detector.judge([part for _, part in parts]), strict=True):
         _add(cuts, detection.energy, detection.tokens, number)
         if len(part.ids) == len(texts[number].ids):
@@ -86,9 +86,12 @@ def read_pieces(detector: Detector, texts: Sequence[TokenisedText]) -> tuple[Pie
     return cuts, spans
 
 
-def beginnings(text: TokenisedText) -> list[TokenisedText]:
-    """The text cut to 8, 16, 32, ... tokens, and the whole of it."""
-    parts = [*(text.first(length) for length in cut_lengths(len(text.ids))), text]
+def endings(text: TokenisedText) -> list[TokenisedText]:
+    """The last 8, 16, 32, ... tokens of a text, and the whole of it.
+
+    Not the first: machine texts often begin with a prompt, which people wrote.
+    """
+    parts = [*(text.last(length) for length in cut_lengths(len(text.ids))), text]
     return list({len(part.ids): part for part in parts}.values())
 
 

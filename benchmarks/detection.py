@@ -29,7 +29,6 @@ from lexergy.data.corpora import load_corpus
 from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader
-from lexergy.models.energies import StatesEnergy
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energies
 from lexergy.tasks.detection.calibrating import endings
@@ -55,7 +54,9 @@ ADDRESSES = 50  # excerpts of the addresses, people's text of another kind
 def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators: Sequence[str]) -> None:
     detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
     examples = load_pairs(folder, pairs, generators)
-    features = cached_features(detector, [example.text for example in examples], cache / FEATURES_FILE)
+    texts = [example.text for example in examples]
+    features = cached_features(detector, texts, cache / FEATURES_FILE)
+    ends = cached_endings(detector, texts, cache / ENDINGS_FILE)
     rows: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
     counts = []
     for seed in range(num_splits):
@@ -65,7 +66,7 @@ def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators:
             for tested_on in generators:
                 test = of_generator(splits.test, tested_on)
                 is_machine = torch.tensor([example.is_machine for example in test])
-                for name, energies in all_energies(detector, features, train, validation, test).items():
+                for name, energies in all_energies(detector, features, ends, train, validation, test).items():
                     found = classification_metrics(
                         energies, is_machine, [example.group for example in test], num_resamples=2
                     )
@@ -150,6 +151,7 @@ def cached_endings(detector: Detector, texts: Sequence[str], path: Path) -> dict
 def all_energies(
     detector: Detector,
     features: dict[str, Tensor],
+    ends: dict[str, Tensor],
     train: Sequence[Example],
     validation: Sequence[Example],
     test: Sequence[Example],
@@ -163,7 +165,7 @@ def all_energies(
     }
     prepared = prepare_texts(detector, train)
     fit_texts(head, blocks[id(train)], prepared)
-    calibration = calibrate(head, [features[hash_of(example.text)] for example in validation], validation)
+    calibration = calibrate(detector, features, ends, validation)
     tokens = torch.tensor([len(features[hash_of(example.text)]) + 1 for example in test])
     log_probs = {key: mean_log_probs(own) for key, own in blocks.items()}
     known = [*train, *validation]
@@ -177,15 +179,24 @@ def all_energies(
     }
 
 
-def calibrate(head: StatesEnergy, features: Sequence[Tensor], examples: Sequence[Example]) -> Calibration:
-    """By the beginnings of validation texts, features (L - 1, F) each, as `detect train` does."""
-    cuts = [
-        (number, length) for number, own in enumerate(features) for length in (*cut_lengths(len(own) + 1), len(own) + 1)
-    ]
-    energies = text_energies(head, [features[number][: length - 1].mean(0, keepdim=True) for number, length in cuts])
-    is_machine = torch.tensor([examples[number].is_machine for number, _ in cuts])
+def calibrate(
+    detector: Detector, features: dict[str, Tensor], ends: dict[str, Tensor], examples: Sequence[Example]
+) -> Calibration:
+    """By validation texts and their ends, as `detect train` does."""
+    assert isinstance(detector.reader, StatesReader)
+    rows, tokens = [], []
+    for example in examples:
+        key = hash_of(example.text)
+        rows.append(torch.cat((ends[key], features[key].mean(0, keepdim=True))))
+        tokens.append([len(part.ids) for part in endings(detector.read(example.text))])
+    counts = torch.tensor([len(own) for own in rows])
+    with torch.inference_mode():
+        energies = detector.reader.energy.of_features(torch.cat(rows)).double().flatten()
     return fit_calibration(
-        energies, torch.tensor([length for _, length in cuts]), is_machine, [number for number, _ in cuts]
+        energies,
+        torch.tensor([length for own in tokens for length in own]),
+        torch.tensor([example.is_machine for example in examples]).repeat_interleave(counts),
+        torch.arange(len(rows)).repeat_interleave(counts).tolist(),
     )
 
 

@@ -4,8 +4,8 @@
 
 The head on SmolLM2-135M's likelihood moments, trained on GPT-2 XL's half of the pairs as in `benchmarks/detection.py`,
 calibrated in three ways on the same validation texts: a temperature, or a scale and a bias, of whole texts, and by
-length. Tested on other articles cut to 8, 16, 32, ... tokens, and on their spans, with texts of GPT-2 XL and of
-OPT-2.7B; and on addresses, which people wrote. Features are read from the cache of `benchmarks/detection.py read`.
+length. Tested on other articles: their last 8, 16, 32, ... tokens, the whole and its spans, with texts of GPT-2 XL and
+of OPT-2.7B; and on addresses, which people wrote. Features are read from the cache of `benchmarks/detection.py read`.
 """
 
 import argparse
@@ -17,9 +17,11 @@ import torch
 from detection import (
     ADDRESSES,
     BLOCK_TOKENS,
+    ENDINGS_FILE,
     FEATURES_FILE,
     GENERATORS,
     addresses,
+    cached_endings,
     cached_features,
     load_pairs,
     of_generator,
@@ -36,7 +38,7 @@ from lexergy.models.detection.blocks import Block
 from lexergy.models.detection.detector import SPAN_TOKENS, Detector, DetectorSettings
 from lexergy.models.detection.readers import StatesReader
 from lexergy.models.energies import StatesEnergy
-from lexergy.tasks.detection.calibrating import cut_lengths
+from lexergy.tasks.detection.calibrating import cut_lengths, endings
 from lexergy.tasks.detection.examples import Example, split_examples
 from lexergy.tasks.detection.prepared import prepare_texts
 from lexergy.tasks.detection.states import fit_texts, states_detector
@@ -68,23 +70,32 @@ class Pieces(NamedTuple):
 
 
 @torch.inference_mode()
-def pieces_of(detector: Detector, features: dict[str, Tensor], examples: Sequence[Example]) -> Pieces:
-    """Beginnings of texts, whole texts and their spans, as `lexergy.tasks.detection.calibrating` cuts them."""
+def pieces_of(
+    detector: Detector, features: dict[str, Tensor], ends: dict[str, Tensor], examples: Sequence[Example]
+) -> Pieces:
+    """Ends of texts where they were read, whole texts and their spans, as `detect train` cuts them."""
     assert isinstance(detector.reader, StatesReader)
     head = detector.reader.energy
     rows: list[tuple[float, int, bool, int, str]] = []
     for number, example in enumerate(examples):
-        own = features[hash_of(example.text)]  # (L - 1, F)
-        energies = head.of_features(own).double().flatten()  # (L - 1,), linear: means of them are those of the text
+        key, text = hash_of(example.text), detector.read(example.text)
+        energies = head.of_features(features[key]).double().flatten()  # (L - 1,)
         energies = torch.cat((energies.mean()[None], energies))
-        text = detector.read(example.text)
-        for length in (*cut_lengths(len(text.ids)), len(text.ids)):
-            name = WHOLE if length == len(text.ids) else str(length)
-            rows.append((float(energies[1:length].mean()), length, example.is_machine, number, name))
+        rows.append((float(energies.mean()), len(text.ids), example.is_machine, number, WHOLE))
+        if key in ends:
+            lengths = cut_lengths(len(text.ids))
+            for length, part, own in zip(lengths, endings(text), head.of_features(ends[key]).flatten(), strict=False):
+                rows.append((float(own), len(part.ids), example.is_machine, number, str(length)))
         for start, end in text.words(Block(0, len(text.ids)), SPAN_TOKENS):
             rows.append((float(energies[start:end].mean()), end - start, example.is_machine, number, SPANS))
     energy, tokens, is_machine, texts, cuts = zip(*rows, strict=True)
-    return Pieces(torch.tensor(energy), torch.tensor(tokens), torch.tensor(is_machine), list(texts), list(cuts))
+    return Pieces(
+        torch.tensor(energy, dtype=torch.double),
+        torch.tensor(tokens),
+        torch.tensor(is_machine),
+        list(texts),
+        list(cuts),
+    )
 
 
 def calibrations(pieces: Pieces) -> dict[str, tuple[Calibration, Calibration]]:
@@ -94,7 +105,8 @@ def calibrations(pieces: Pieces) -> dict[str, tuple[Calibration, Calibration]]:
     spans = pieces.where([SPANS])
     temperature = fit_temperature(whole)
     discounted = Calibration(temperature.slope * (SPAN_TOKENS / float(whole.tokens.double().mean())) ** 0.5)
-    biased = fit_calibration(whole.energies, torch.ones_like(whole.tokens), whole.is_machine, whole.texts)
+    blind = fit_calibration(whole.energies, torch.ones_like(whole.tokens), whole.is_machine, whole.texts)
+    biased = Calibration(blind.slope, blind.offset)
     by_length = (fit_calibration(own.energies, own.tokens, own.is_machine, own.texts) for own in (cuts, spans))
     of_texts, of_spans = by_length
     return {
@@ -140,6 +152,7 @@ def calibration(folder: Path, cache: Path, pairs: int, num_splits: int, generato
     people = [Example(text, False, "addresses", str(number)) for number, text in enumerate(addresses(ADDRESSES))]
     texts = [example.text for example in (*examples, *people)]
     features = cached_features(detector, texts, cache / FEATURES_FILE)
+    ends = cached_endings(detector, [example.text for example in examples], cache / ENDINGS_FILE)
     rows: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
     accused: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     sizes = []
@@ -147,14 +160,14 @@ def calibration(folder: Path, cache: Path, pairs: int, num_splits: int, generato
         splits = split_examples(examples, validation=0.1, test=0.5, seed=seed)
         train, validation = (of_generator(part, generators[0]) for part in (splits.train, splits.validation))
         fit(detector, features, train)
-        fitted = calibrations(pieces_of(detector, features, validation))
+        fitted = calibrations(pieces_of(detector, features, ends, validation))
         for name in generators:
-            pieces = pieces_of(detector, features, of_generator(splits.test, name))
-            own = pieces_of(detector, features, of_generator(splits.validation, name))
+            pieces = pieces_of(detector, features, ends, of_generator(splits.test, name))
+            own = pieces_of(detector, features, ends, of_generator(splits.validation, name))
             methods = {**fitted, OWN_BIAS: with_offset(fitted[BY_LENGTH], own)}
             for method, cut, log_odds, is_machine in judged(methods, pieces):
                 rows.setdefault((name, cut, method), []).append(measures(log_odds, is_machine))
-        for method, cut, log_odds, _ in judged(fitted, pieces_of(detector, features, people)):
+        for method, cut, log_odds, _ in judged(fitted, pieces_of(detector, features, ends, people)):
             share = float((log_odds > 0).double().mean())
             accused.setdefault((cut, method), []).append((share, float(log_odds.sigmoid().mean())))
         sizes.append((len(of_generator(splits.test, generators[0])), len(train)))

@@ -27,9 +27,9 @@ class Calibration:
 
     The first tokens of a text, which have no context, add `first` to the sum of its energies, whoever wrote it. What is
     left strays from the mean of its class by a variance tau^2 that is the text's own and sigma^2 / n^power that comes
-    of its length, and the log-ratio of two normal densities is (mu_1 - mu_0) (E - centre) / (tau^2 + sigma^2 / n^power):
-    s times its value for a text without end. Independent tokens have power 1; where the first tokens stray most it is
-    2. No tokens say nothing: the prior is left.
+    of its length; the log-ratio of two normal densities is (mu_1 - mu_0) (E - centre) / (tau^2 + sigma^2 / n^power), s
+    times its value for a text without end. Independent tokens have power 1; where the first tokens stray most it is 2.
+    No tokens say nothing: the prior is left.
     """
 
     slope: float = 1.0

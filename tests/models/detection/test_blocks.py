@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
+from lexergy.models.detection.readers import TokenisedText
 
 
 def test_blocks_by_hand():
@@ -36,3 +37,20 @@ def test_a_token_in_two_blocks_has_the_mean_of_both():
     found = mean_by_token(4, [Block(0, 2), Block(1, 3)], values)
     assert found[:3].tolist() == [1.0, 2.0, 5.0]
     assert found[3].isnan()
+
+
+def test_the_last_tokens_begin_with_a_word():
+    text = TokenisedText("ab cdef gh", list(range(6)), [(0, 2), (2, 4), (4, 5), (5, 7), (7, 8), (8, 10)])
+    assert text.last(9) == text
+    assert text.last(5) == TokenisedText(" cdef gh", [1, 2, 3, 4, 5], [(0, 2), (2, 3), (3, 5), (5, 6), (6, 8)])
+    assert text.last(4).text == " gh"  # not from within `cdef`
+    assert text.last(4).ids == [4, 5]
+
+
+def test_of_excerpts_the_last_whole_ones_are_left():
+    characters = [(place, place + 1) for place in range(9)]
+    blocks = (Block(0, 3), Block(3, 6), Block(6, 9))
+    text = TokenisedText("a b c d e f g", list(range(9)), characters, blocks)
+    assert text.last(7).excerpts == (Block(0, 3), Block(3, 6))
+    assert text.last(7).ids == [3, 4, 5, 6, 7, 8]
+    assert text.last(2).excerpts == ()

@@ -26,5 +26,5 @@ def test_differences_are_told_in_numbers():
 
 
 def test_a_decoding_in_a_few_words():
-    assert describe(Decoding()) == "untruncated"
+    assert describe(Decoding()) == describe(Decoding(top_p=1.0)) == "untruncated"
     assert describe(Decoding(0.7, 10, 0.95)) == "top-k 10, top-p 0.95, temperature 0.7"

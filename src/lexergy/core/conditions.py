@@ -41,7 +41,7 @@ class Conditions:
                 f"the energy was trained on prefixes of {self.prefix} tokens and continuations of "
                 f"{self.continuation}; here the prompt has {prefix} and {continuation} are written"
             )
-        if decoding != self.decoding:
+        if describe(decoding) != describe(self.decoding):
             told.append(
                 f"the energy was trained against {describe(self.decoding)} samples of the LM; candidates here are "
                 f"{describe(decoding)}"
@@ -59,7 +59,7 @@ def describe(decoding: Decoding) -> str:
     """A way of decoding in a few words: `untruncated`, or `top-k 10, temperature 0.7`."""
     parts = [
         "" if decoding.top_k is None else f"top-k {decoding.top_k}",
-        "" if decoding.top_p is None else f"top-p {decoding.top_p:g}",
+        "" if decoding.top_p in (None, 1) else f"top-p {decoding.top_p:g}",
         "" if decoding.temperature == 1 else f"temperature {decoding.temperature:g}",
     ]
     return ", ".join(part for part in parts if part) or "untruncated"

@@ -84,8 +84,9 @@ def pieces_of(
         rows.append((float(energies.mean()), len(text.ids), example.is_machine, number, WHOLE))
         if key in ends:
             lengths = cut_lengths(len(text.ids))
-            for length, part, own in zip(lengths, endings(text), head.of_features(ends[key]).flatten(), strict=False):
-                rows.append((float(own), len(part.ids), example.is_machine, number, str(length)))
+            for part, own in zip(endings(text)[:-1], head.of_features(ends[key]).flatten().tolist(), strict=True):
+                name = next(str(length) for length in lengths if length >= len(part.ids))
+                rows.append((own, len(part.ids), example.is_machine, number, name))
         for start, end in text.words(Block(0, len(text.ids)), SPAN_TOKENS):
             rows.append((float(energies[start:end].mean()), end - start, example.is_machine, number, SPANS))
     energy, tokens, is_machine, texts, cuts = zip(*rows, strict=True)

@@ -10,12 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from lexergy.core.classification import classification_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
+from lexergy.models.detection.readers import TokenisedText
 from lexergy.models.energies import StatesEnergy
 from lexergy.recipes.detection import DetectorRecipe
 from lexergy.runs.stages import read_stage
 from lexergy.tasks.detection import states
 from lexergy.tasks.detection import training as training_module
-from lexergy.tasks.detection.calibrating import cut_lengths, read_pieces
+from lexergy.tasks.detection.calibrating import cut_lengths, endings, read_pieces
 from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
 from lexergy.tasks.detection.generation import GeneratedPairs
 from lexergy.tasks.detection.heads import fit_head
@@ -129,6 +130,14 @@ def test_pieces_are_read_as_texts_of_their_own(detector):
         (whole,) = detector.judge([text])
         of_spans = [spans.energies[place] for place, of in enumerate(spans.texts) if of == number]
         assert of_spans == pytest.approx([span.energy for span in whole.spans], abs=1e-4)
+
+
+def test_an_end_that_is_too_short_to_be_read_is_left_out():
+    """The last eight tokens are pieces of one long word, but the last."""
+    characters = [(0, 2), (2, 4), *((place, place + 1) for place in range(4, 14)), (14, 16)]
+    text = TokenisedText("ab cdefghijklm x", list(range(13)), characters)
+    assert len(text.last(8).ids) == 1
+    assert [len(part.ids) for part in endings(text)] == [13]
 
 
 def test_shortcuts_of_the_stored_texts_are_closed(trained):

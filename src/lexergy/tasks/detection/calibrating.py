@@ -92,7 +92,7 @@ def endings(text: TokenisedText) -> list[TokenisedText]:
     Not the first: machine texts often begin with a prompt, which people wrote.
     """
     parts = [*(text.last(length) for length in cut_lengths(len(text.ids))), text]
-    return list({len(part.ids): part for part in parts}.values())
+    return list({len(part.ids): part for part in parts if len(part.ids) >= FEWEST_TOKENS}.values())
 
 
 def cut_lengths(tokens: int) -> list[int]:

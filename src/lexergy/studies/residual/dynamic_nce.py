@@ -36,9 +36,9 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
         tables=(Table("perplexity", columns, rows),),
         panels=(Panel("", f"gain over the base LM ({NATS})", (series,), categories=tuple(MODELS.values())),),
         findings=(
-            _better("refreshed", "unit", "Training on against the joint model's own samples helps.", gains, groups),
+            _better("refreshed", "unit", "Training on against the joint model's own samples helps", gains, groups),
             _better(
-                "refreshed", "continued", "It helps more than training on against new samples of the LM.", gains, groups
+                "refreshed", "continued", "It helps more than training on against new samples of the LM", gains, groups
             ),
         ),
     )
@@ -46,7 +46,9 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
 
 def _better(better: str, worse: str, sentence: str, gains: dict[str, list[np.ndarray]], groups: Groups) -> Finding:
     quantity = f"gain {MODELS[better]} - gain {MODELS[worse]}, {NATS}"
-    return above(sentence, quantity, mean_difference(gains[better], gains[worse], groups=groups))
+    return above(
+        f"{sentence}, by what either is at most.", quantity, mean_difference(gains[better], gains[worse], groups=groups)
+    )
 
 
 STUDY = Study(
@@ -57,9 +59,11 @@ STUDY = Study(
         "A UniT energy is trained by NCE against samples of the LM, as in the paper. Then it is trained on against one "
         "new negative per prefix, drawn from its own joint model by resampling candidates; the classifier's logit is "
         "log P_model - log P_noise with the density of that very sampler, so that its optimum stays the data however "
-        "few the candidates (dynamic NCE, Wang and Ou 2018; Lawson et al. 2019). The control is "
-        "trained on for as many steps against new samples of the LM. The LM is trained briefly, so that the joint "
-        "model differs from it. Gains are pessimistic and paired by window. The paper has no numbers."
+        "few the candidates (dynamic NCE, Wang and Ou 2018; Lawson et al. 2019). The control is trained on for as many "
+        "steps against new samples of the LM. The LM is trained briefly, so that the joint model differs from it. "
+        "Gains are at least those of what is drawn from n candidates, paired by window; models are compared by that "
+        "bound, which is a statement about their samplers and cannot exceed log(n) / C nats per token, with C tokens "
+        "in a continuation. The paper has no numbers."
     ),
     sizes={
         "cpu": Size("dynamic-nce-cpu", {"energy": "unit"}),

@@ -34,7 +34,7 @@ def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
     series = Series.of("", range(len(MODELS)), list(estimates.values()), "points")
     return Conclusion(
         tables=(Table("perplexity", columns, rows),),
-        panels=(Panel("", f"gain over the base LM ({NATS})", (series,), categories=tuple(MODELS.values())),),
+        panels=(Panel("", f"gain ({NATS})", (series,), categories=tuple(MODELS.values())),),
         findings=(
             _better("refreshed", "unit", "Training on against the joint model's own samples helps", gains, groups),
             _better(

@@ -117,9 +117,8 @@ def _first(energies: Tensor, tokens: Tensor, weights: Tensor) -> float:
     """What first tokens add: n E = first + n centre by least squares, of a variance that grows with n."""
     if tokens.min() == tokens.max():
         return 0.0
-    scale = (weights / tokens).sqrt().unsqueeze(1)
     columns = torch.stack((torch.ones_like(tokens), tokens), 1)  # (N, 2)
-    return float(torch.linalg.lstsq(scale * columns, scale * (tokens * energies).unsqueeze(1)).solution[0])
+    return float(torch.linalg.solve(_gram(columns, weights / tokens), (weights * energies * columns.T).sum(1))[0])
 
 
 def _fit(
@@ -130,8 +129,8 @@ def _fit(
     longest = float(share.max())
     relative = share / longest  # 1 for the longest piece, so that the offset is in log-odds of it
     centred = energies - shape.first / tokens
-    centre = float(weights @ (relative * centred) / (weights @ relative))
-    spread = max(float((weights @ (relative * (centred - centre)).square() / weights.sum()).sqrt()), 1e-12)
+    centre = float((weights * relative * centred).sum() / (weights * relative).sum())
+    spread = max(float(((weights * (relative * (centred - centre)).square()).sum() / weights.sum()).sqrt()), 1e-12)
     columns = torch.stack((relative * (centred - centre) / spread, relative), 1)  # (N, 2)
     penalty = torch.tensor([1e-6, 1.0], dtype=torch.double)
     loss, fitted = _logistic(columns, targets, weights, penalty, torch.zeros_like(targets))
@@ -150,16 +149,16 @@ def _logistic(
     """argmin over c of sum_i w_i CE(t_i, sigmoid(given_i + columns_i . c)) + c . diag(penalty) c / 2, by Newton."""
 
     def loss(coefficients: Tensor) -> Tensor:
-        logits = given + columns @ coefficients
+        logits = given + (columns * coefficients).sum(1)
         cross_entropy = torch.nn.functional.softplus(logits) - targets * logits
-        return weights @ cross_entropy + penalty @ coefficients.square() / 2
+        return (weights * cross_entropy).sum() + (penalty * coefficients.square()).sum() / 2
 
     coefficients = columns.new_zeros(columns.shape[1])
     value = loss(coefficients)
     for _ in range(_NEWTON_STEPS):
-        probs = torch.sigmoid(given + columns @ coefficients)
-        gradient = columns.T @ (weights * (probs - targets)) + penalty * coefficients
-        hessian = columns.T @ ((weights * probs * (1 - probs)).unsqueeze(1) * columns) + penalty.diag()
+        probs = torch.sigmoid(given + (columns * coefficients).sum(1))
+        gradient = (weights * (probs - targets) * columns.T).sum(1) + penalty * coefficients
+        hessian = _gram(columns, weights * probs * (1 - probs)) + penalty.diag()
         step = torch.linalg.solve(hessian, gradient)
         size = 1.0
         while size > _TOLERANCE and loss(coefficients - size * step) > value:
@@ -169,3 +168,9 @@ def _logistic(
         if before - value < _TOLERANCE:
             break
     return float(value), coefficients
+
+
+def _gram(columns: Tensor, weights: Tensor) -> Tensor:  # (N, k), (N,) -> (k, k)
+    """sum_i w_i x_i x_i^T, by plain sums: those of a matrix product depend on where the numbers lie in memory."""
+    rows = columns.T
+    return (weights * rows[:, None] * rows[None]).sum(-1)

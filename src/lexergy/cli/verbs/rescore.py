@@ -88,8 +88,8 @@ def rescore(
 
     \b
       lexergy rescore test.json --model runs/electric-cpu/electric --dev dev.json --out better.json
-      lexergy rescore test.json --model trigram --model runs/electric-cpu/electric --dev dev.json --relative auto
-      lexergy rescore test.json --model trigram --then smollm2-135m --dev dev.json --relative auto --keep 20
+      lexergy rescore test.json --model trigram --model runs/electric --dev dev.json --relative auto
+      lexergy rescore test.json --model trigram --then smollm2-135m --keep 20 --dev dev.json
       lexergy rescore test.json --model smollm2-135m --dev dev.json --utterances 100
       lexergy rescore test.json
     """

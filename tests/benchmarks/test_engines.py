@@ -78,9 +78,9 @@ def test_openvino_is_given_one_prompt(engines, byte_lm, monkeypatch, tmp_path):
     )
     monkeypatch.setitem(sys.modules, "openvino_genai", library)
     monkeypatch.setitem(sys.modules, "openvino", SimpleNamespace(Tensor=lambda array: array))
-    monkeypatch.setattr(engines, "packaged_paths", lambda packaged: [tmp_path / "model.gguf"])
+    monkeypatch.setattr(engines, "packaged_gguf", lambda: tmp_path / "model.gguf")
     prefix = random_tokens(1, PREFIX)
-    sample = engines.ENGINES["OpenVINO"].build(byte_lm, prefix)
+    sample = engines.ENGINES["OpenVINO 4-bit"].build(byte_lm, prefix)
     assert sample(SAMPLES, None).shape == (SAMPLES, NEW)
     (prompts, config), *more = asked
     assert not more

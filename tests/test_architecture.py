@@ -20,6 +20,7 @@ SUB_ROOMS = {
         "loading",
         "causal",
         "masked",
+        "seq2seq",
         "cloze",
         "energies",
         "joint",

@@ -11,6 +11,7 @@ ORIGINS = {
     "wikitext2": "WikiText-2 is `Salesforce/wikitext` on the Hugging Face Hub, configuration wikitext-2-v1",
     "cmudict-0.7b": "the CMU Pronouncing Dictionary 0.7b is at http://www.speech.cs.cmu.edu/cgi-bin/cmudict",
     "tatoeba_de_en": "Tatoeba's pairs, English, a tab, German, are at https://www.manythings.org/anki (deu-eng.zip)",
+    "ud_ewt": "UD English-EWT is at https://github.com/UniversalDependencies/UD_English-EWT",
     "wmt14-de-en.tsv": "WMT'14 is `wmt/wmt14` on the Hugging Face Hub, configuration de-en: German, a tab, English",
 }
 """Where to get what the packaged recipes read."""

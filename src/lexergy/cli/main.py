@@ -23,6 +23,7 @@ from lexergy.cli.verbs import (
     quickstart,
     report,
     reproduce,
+    rerank,
     rescore,
     run,
     score,
@@ -52,6 +53,7 @@ app.command("next-token")(next_token.next_token)
 app.command("mcmc")(mcmc.mcmc)
 app.command("pretrain")(pretrain.pretrain)
 app.command("score")(score.score)
+app.command("rerank")(rerank.rerank)
 app.command("rescore")(rescore.rescore)
 app.command("explain")(explain_text)
 app.command("data")(data.data)

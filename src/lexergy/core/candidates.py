@@ -12,3 +12,12 @@ class Candidate:
     log_prob: float  # under the (truncated) distribution it was drawn from
     weight: float  # its probability of being chosen
     tokens: tuple[int, ...] = ()  # up to and with the stop token where there is one; early runs kept none
+
+
+@dataclass(frozen=True)
+class GivenCandidate:
+    """One continuation from anywhere, as text or as token ids of the LM, to be weighed."""
+
+    text: str = ""
+    tokens: tuple[int, ...] | None = None  # taken before the text, which may be told apart into tokens in several ways
+    log_prob: float | None = None  # under the distribution that it was drawn from, where that is another than the LM

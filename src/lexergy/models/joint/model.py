@@ -7,10 +7,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from lexergy.core.candidates import GivenCandidate
 from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
 from lexergy.errors import LexergyError
 from lexergy.models.joint.long_text import LongGeneration, write_long
+from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
 from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
@@ -189,6 +191,21 @@ class ResidualEBM(WeighedLM):
             stop=stop,
             stop_at_end=stop_at_end,
         )
+
+    def rerank(
+        self,
+        prompt: str | Sequence[int] | Tensor,
+        candidates: Sequence[str | GivenCandidate],
+        weigh_by: WeighedBy = "energy",
+        seed: int = 0,
+    ) -> Reranked:
+        """Energies and weights of continuations from anywhere; one of them drawn, and the best.
+
+        Weighed by `energy` they count as samples of the LM, or, where they have a `log_prob`, of whatever gave them
+        that; by `joint`, as a list that nobody drew.
+        """
+        given = [GivenCandidate(candidate) if isinstance(candidate, str) else candidate for candidate in candidates]
+        return rerank(self, prompt, given, weigh_by=weigh_by, seed=seed)
 
     def step_probabilities(
         self,

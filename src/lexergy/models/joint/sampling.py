@@ -195,7 +195,7 @@ def joint_sample(
     ess, pareto_k = float(importance.effective_sample_size(-energy)), float(importance.pareto_k(-energy))
     told = {
         UnlikeTrainingWarning: differences(joint, prefix.shape[1], max_new_tokens, settings, samples),
-        UnreliableWeightsWarning: _heavy_tails(pareto_k, ess, len(energy)),
+        UnreliableWeightsWarning: heavy_tails(pareto_k, ess, len(energy)),
     }
     rows = [row[:length] for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
     candidates = list(
@@ -282,9 +282,12 @@ def _budget(num_candidates: int, target_ess: float | None, max_candidates: int |
     return budget
 
 
-def _heavy_tails(pareto_k: float, ess: float, num_candidates: int) -> list[str]:
+def heavy_tails(pareto_k: float, ess: float, num_candidates: int) -> list[str]:
+    """A sentence if the candidates are too few for weights of this tail."""
+    if math.isnan(pareto_k):
+        return []
     threshold = importance.pareto_k_threshold(num_candidates)
-    if math.isnan(pareto_k) or pareto_k <= threshold:
+    if pareto_k <= threshold:
         return []
     return [
         f"Pareto k-hat is {pareto_k:.2f}, more than the {threshold:.2f} that {num_candidates} candidates "

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from lexergy.data.tagged_files import Layout, load_tagged
-from lexergy.data.tagged_splits import load_tagged_splits
+from lexergy.data.tagged_splits import LabelUse, label_use, load_tagged_splits
 from lexergy.errors import LexergyError
 
 GERMAN = "-DOCSTART- -X- -X- -X- O\n\nKöln Köln NE I-NC I-LOC\nist sein VAFIN I-VC O\n\nBonn Bonn NE I-NC I-LOC\n"
@@ -126,3 +126,13 @@ def test_what_is_given_is_not_taken_from_the_file(tmp_path):
     assert len(splits.train.sentences) + len(splits.test.sentences) == 41
     whole = load_tagged_splits(train, validation=validation, test=validation)
     assert len(whole.train.sentences) == 41
+
+
+def test_labels_that_training_never_met_are_counted(tmp_path):
+    for part, text in (("train", "a X\nb Y\n"), ("dev", "a X\n\nb Z\nc Z\nd W\n"), ("test", "a Y\n")):
+        (tmp_path / f"{part}.txt").write_text(text)
+    assert label_use(load_tagged_splits(tmp_path)) == {
+        "train": LabelUse(1, 2, 2, 0, 0),
+        "validation": LabelUse(2, 4, 3, 2, 3),
+        "test": LabelUse(1, 1, 1, 0, 0),
+    }

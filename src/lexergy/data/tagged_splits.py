@@ -1,6 +1,7 @@
 """Training, validation and test sentences: of a set by name, of a folder, of files, or of one file that is split."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,35 @@ class TaggedSplits(NamedTuple):
 
     def messages(self) -> list[str]:
         return [message for part in self for message in part.messages()]
+
+
+class LabelUse(NamedTuple):
+    """How the labels of a part compare with those of the training part, which has never seen `unseen_labels`."""
+
+    sentences: int
+    tokens: int
+    labels: int
+    unseen_labels: int
+    unseen_tokens: int
+
+
+def label_use(splits: TaggedSplits) -> dict[str, LabelUse]:
+    """What each part holds, and what of it cannot be predicted since training never met it."""
+    counts = {
+        part: Counter(label for sentence in file.sentences for label in sentence.labels or ())
+        for part, file in splits._asdict().items()
+    }
+    uses = {}
+    for part, count in counts.items():
+        unseen = [label for label in count if label not in counts["train"]]
+        uses[part] = LabelUse(
+            len(getattr(splits, part).sentences),
+            count.total(),
+            len(count),
+            len(unseen),
+            sum(count[label] for label in unseen),
+        )
+    return uses
 
 
 def load_tagged_splits(

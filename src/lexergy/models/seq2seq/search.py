@@ -1,0 +1,54 @@
+"""What a sequence-to-sequence model writes, by greedy or beam search."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from lexergy.core.batches import batches_by_length
+from lexergy.core.beam_search import BeamResult, beam_search, gold_survival
+from lexergy.core.step_decoder import PADDING
+from lexergy.models.loading.devices import device_of
+from lexergy.models.seq2seq.encoder import Sources
+from lexergy.models.seq2seq.model import Seq2SeqModel
+from lexergy.models.seq2seq.pairs import SequencePairs
+from lexergy.recipes.search_aware import SearchRecipe
+
+HYPOTHESES_AT_ONCE = 2**11  # words times beam: bounds the memory, changes no result
+
+
+@torch.inference_mode()
+def decode(model: Seq2SeqModel, sources: Sources, search: SearchRecipe) -> list[list[int]]:
+    """The best sequence of symbols for each sentence, without the end symbol."""
+    written: list[list[int]] = [[] for _ in range(len(sources.lengths))]
+    for rows in _batches(sources.lengths, search.beam):
+        best = _searched(model, sources.select(rows).to(device_of(model)), search).symbols[:, 0]
+        for row, symbols in zip(rows.tolist(), best.tolist(), strict=True):
+            written[row] = [symbol for symbol in symbols if symbol not in (PADDING, model.config.end_symbol)]
+    return written
+
+
+@torch.inference_mode()
+def survival(model: Seq2SeqModel, pairs: SequencePairs, search: SearchRecipe) -> Tensor:  # -> (N,)
+    """The step at which the gold prefix of each sentence falls off the hard beam; its length where it never does."""
+    steps = torch.empty(len(pairs), dtype=torch.long)
+    for rows in _batches(pairs.sources.lengths, search.beam):
+        few = pairs.select(rows).to(device_of(model))
+        decoder = model.decoder(few.sources, max_symbols=few.lengths, normalised=normalised(search))
+        steps[rows] = gold_survival(decoder, few.gold, search.beam).cpu()
+    return steps
+
+
+def normalised(search: SearchRecipe) -> bool | None:
+    """Whether scores are log-probabilities; None: as the model was trained."""
+    return None if search.normalisation is None else search.normalisation == "local"
+
+
+def _searched(model: Seq2SeqModel, sources: Sources, search: SearchRecipe) -> BeamResult:
+    decoder = model.decoder(sources, normalised=normalised(search))
+    return beam_search(decoder, search.beam, length_penalty=search.length_penalty)
+
+
+def _batches(lengths: Tensor, beam: int) -> Iterator[Tensor]:
+    """Rows of similar length."""
+    return map(torch.tensor, batches_by_length(lengths.tolist(), HYPOTHESES_AT_ONCE // beam))

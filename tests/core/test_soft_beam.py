@@ -1,4 +1,4 @@
-"""The relaxed search against Algs. 2 and 3 written out in loops, against hard search, and against finite differences."""
+"""The relaxed search against Algs. 2 and 3 in loops, against hard search, and against finite differences."""
 
 from dataclasses import replace
 

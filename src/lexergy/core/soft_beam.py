@@ -48,7 +48,8 @@ def continuous_top_k_argmax(scores: Tensor, alpha: float) -> Tensor:  # (..., k,
     """
     flat = scores.flatten(-2)
     largest = flat.topk(scores.shape[-2], -1).values
-    return _peak_logits(flat, largest, alpha).softmax(-1).unflatten(-1, scores.shape[-2:])
+    peaks = _peak_logits(flat, largest, alpha).softmax(-1)
+    return peaks.view(*peaks.shape[:-1], *scores.shape[-2:])
 
 
 def _peak_logits(scores: Tensor, largest: Tensor, alpha: float) -> Tensor:  # (..., N), (..., k) -> (..., k, N)

@@ -13,5 +13,6 @@ pytest_plugins = [
     "toys.language_models",
     "toys.recipes",
     "toys.runs",
+    "toys.served",
     "toys.studies",
 ]

@@ -13,7 +13,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "lexergy"
 OPEN_TO_ALL = ("errors", "files", "progress")
-ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "cli")
+ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "serve", "cli")
 SUB_ROOMS = {
     "models": (
         "architectures",

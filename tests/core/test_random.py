@@ -1,6 +1,6 @@
 import torch
 
-from lexergy.core.random import uniforms
+from lexergy.core.random import stream_of, uniforms
 
 
 def test_a_number_depends_on_its_address_alone():
@@ -21,3 +21,9 @@ def test_numbers_are_uniform():
     observed = torch.histc(numbers.float(), bins=20, min=0, max=1)
     chi_square = ((observed - 2500) ** 2 / 2500).sum()
     assert chi_square < 43.8  # 19 degrees of freedom, p = .001
+
+
+def test_streams_may_bring_their_own_seeds():
+    together = uniforms(0, [stream_of(5, 3), stream_of(-1, 2**33), 7], step=2, first=1, count=6)
+    for row, (seed, number) in enumerate([(5, 3), (-1, 2**33), (0, 7)]):
+        assert torch.equal(together[row], uniforms(seed, [number], step=2, first=1, count=6)[0])

@@ -10,7 +10,7 @@ import pytest
 from toys.commands import parse
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "cli")
+ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "serve", "cli")
 PAGES = sorted(
     [
         *(ROOT / "docs").glob("*.md"),

@@ -27,6 +27,7 @@ from lexergy.cli.verbs import (
     rescore,
     run,
     score,
+    serve,
 )
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
@@ -55,6 +56,7 @@ app.command("pretrain")(pretrain.pretrain)
 app.command("score")(score.score)
 app.command("rerank")(rerank.rerank)
 app.command("rescore")(rescore.rescore)
+app.command("serve")(serve.serve)
 app.command("explain")(explain_text)
 app.command("data")(data.data)
 app.command("report")(report.report)

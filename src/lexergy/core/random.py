@@ -7,20 +7,29 @@ import torch
 from torch import Tensor
 
 _NUMBERS_PER_BLOCK = 4  # Philox4x64 makes four numbers for each value of its counter
+_STREAM_BITS = 64
 
 
 def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: int) -> Tensor:
     """Uniform numbers in [0, 1) of samples `first .. first + count` at one step of each stream.
 
     A number depends on (seed, stream, step, sample) alone: it is the Philox counter-based generator keyed by
-    the seed and the stream, at the counter (sample, step) (Salmon et al. 2011).
-    Returns float64 (len(streams), count).
+    the seed and the stream, at the counter (sample, step) (Salmon et al. 2011). Streams of `stream_of` bring a seed of
+    their own, added to `seed`. Returns float64 (len(streams), count).
     """
     skipped = first % _NUMBERS_PER_BLOCK
     counter = np.array([first // _NUMBERS_PER_BLOCK, step, 0, 0], dtype=np.uint64)
     rows = np.empty((len(streams), count))
     for row, stream in enumerate(streams):
-        key = np.array([seed % 2**64, stream % 2**64], dtype=np.uint64)
+        key = np.array([(seed + (stream >> _STREAM_BITS)) % 2**64, stream % 2**_STREAM_BITS], dtype=np.uint64)
         generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
         rows[row] = generator.random(skipped + count)[skipped:]
     return torch.from_numpy(rows)
+
+
+def stream_of(seed: int, number: int) -> int:
+    """A stream with its own seed, so that texts of different seeds may share a batch.
+
+    The numbers of `uniforms(0, [stream_of(seed, number)])` are those of `uniforms(seed, [number])`.
+    """
+    return (seed % 2**64) << _STREAM_BITS | number

@@ -25,6 +25,8 @@ _HOMES = {
     "ResidualEBM": "lexergy.models.joint.model",
     "ResidualRecipe": "lexergy.recipes.residual",
     "RightToLeftLM": "lexergy.models.causal.right_to_left",
+    "SearchAwareRecipe": "lexergy.recipes.search_aware",
+    "Seq2Seq": "lexergy.models.seq2seq",
     "StatesEnergy": "lexergy.models.energies",
     "SumEnergy": "lexergy.models.energies",
     "TextEnergy": "lexergy.models.energies",
@@ -56,6 +58,8 @@ __all__ = [
     "ResidualEBM",
     "ResidualRecipe",
     "RightToLeftLM",
+    "SearchAwareRecipe",
+    "Seq2Seq",
     "StatesEnergy",
     "SumEnergy",
     "TextEnergy",
@@ -92,11 +96,13 @@ if TYPE_CHECKING:
     from lexergy.models.joint.model import ResidualEBM
     from lexergy.models.masked.lm import MaskedLM
     from lexergy.models.scoring.kinds import load_scorer
+    from lexergy.models.seq2seq import Seq2Seq
     from lexergy.recipes.cloze import PretrainingRecipe
     from lexergy.recipes.loader import load_recipe
     from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
     from lexergy.recipes.real_or_fake import LaboratoryRecipe
     from lexergy.recipes.residual import ResidualRecipe
+    from lexergy.recipes.search_aware import SearchAwareRecipe
     from lexergy.runs.records import load_run
     from lexergy.tasks.cloze.pretraining import pretrain
     from lexergy.tasks.residual.run import run

@@ -27,6 +27,7 @@ from lexergy.cli.verbs import (
     rescore,
     run,
     score,
+    seq2seq,
     serve,
 )
 from lexergy.cli.verbs.explain import explain as explain_text
@@ -63,6 +64,7 @@ app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
 app.add_typer(detect.app, name="detect")
 app.add_typer(finetune.app, name="finetune")
+app.add_typer(seq2seq.app, name="seq2seq")
 
 
 def _show_version(asked: bool) -> None:

@@ -14,6 +14,7 @@ from lexergy.recipes.cloze import PretrainingRecipe
 from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.search_aware import SearchAwareRecipe
 from lexergy.recipes.section import OneOf, Recipe, Section
 
 AnySection = typing.TypeVar("AnySection", bound=Section)
@@ -25,6 +26,7 @@ COMMANDS: dict[type[Recipe], str] = {
     LaboratoryRecipe: "lexergy reproduce detect-table-2 --recipe RECIPE",
     MaskedObjectivesRecipe: "lexergy reproduce table-6.1 --recipe RECIPE",
     TranslationRecipe: "lexergy reproduce table-6.6 --recipe RECIPE",
+    SearchAwareRecipe: "lexergy seq2seq train --recipe RECIPE",
 }
 """Which command takes each kind of recipe."""
 

@@ -1,20 +1,173 @@
 """Recipes of search-aware training: a tagger or translator, the search that it is decoded by, and what it minimises."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from lexergy.recipes.section import PositiveInt, Section
+from lexergy.recipes.section import Fraction, PositiveFloat, PositiveInt, Recipe, Section, check_folder_names
+from lexergy.recipes.training import TrainingRecipe
 
 Normalisation = Literal["local", "global"]
+Column = Annotated[int, Field(ge=0)]
+RESERVED = ("data", "evaluation")  # folders of a run beside those of its objectives
 
 
 class SearchRecipe(Section):
     """How sequences are searched for: a beam of 1 is greedy.
 
-    Scores are log-probabilities (local) or raw (global); null: as the model was trained.
+    Scores are log-probabilities (local) or raw (global); null: as the model was trained. The last beam is ordered by
+    score over length to the power `length_penalty`.
     """
 
     beam: PositiveInt = 1
     normalisation: Normalisation | None = None
     length_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+class TaggedRecipe(Section):
+    """Sentences with a label for each word (`lexergy.data.tagged_splits.load_tagged_splits`).
+
+    `source` is `ud-ewt`, `conll2003`, a folder or a file; `validation` and `test` other files, or else a `share` of it.
+    Training sentences of more than `max_words` are left out.
+    """
+
+    kind: Literal["tagging"] = "tagging"
+    source: str
+    validation: str | None = None
+    test: str | None = None
+    format: Literal["conll", "lines", "composed", "ccgbank", "stagged"] | None = None
+    word_column: int | None = None
+    label_column: int | None = None
+    scheme: Literal["iob2"] | None = None
+    share: Fraction = 0.1
+    max_words: PositiveInt | None = 40
+
+
+class TranslatedRecipe(Section):
+    """Sentence pairs (`lexergy.data.word_pairs.load_word_pairs`): `tatoeba-de-en`, a file with tabs, or IWSLT'14."""
+
+    kind: Literal["translation"] = "translation"
+    source: str
+    source_column: Column = 0
+    target_column: Column = 1
+    validation: Fraction = 0.05
+    test: Fraction = 0.05
+    max_words: PositiveInt | None = None
+
+
+class Seq2SeqRecipe(Section):
+    """Sizes of the layers; `features` are what is known of a word and the width of each (`lexergy.data.vocabulary`).
+
+    What occurs less than `minimum` times is unknown. A `character_size` lets words be spelt by a convolution.
+    """
+
+    features: dict[Literal["word", "lower", "suffix", "shape"], PositiveInt]
+    character_size: Annotated[int, Field(ge=0)] = 0
+    symbol_size: PositiveInt = 64
+    encoder_size: PositiveInt = 128
+    decoder_size: PositiveInt = 128
+    bidirectional: bool = True
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    minimum: PositiveInt = 2
+
+
+class LearningRecipe(Section):
+    """A training counted in passes over the data; `warmup` is a share of it."""
+
+    epochs: PositiveFloat
+    learning_rate: PositiveFloat
+    batch_size: PositiveInt = 64
+    warmup: Annotated[float, Field(ge=0, le=1)] = 0.05
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    max_grad_norm: PositiveFloat | None = 5.0
+    evaluations_per_epoch: PositiveInt = 1
+    patience: PositiveInt | None = None
+
+    def training(self, num_examples: int, seed: int) -> TrainingRecipe:
+        """The same in steps."""
+        batch_size = min(self.batch_size, num_examples)
+        epoch = -(-num_examples // batch_size)
+        steps = max(1, round(self.epochs * epoch))
+        return TrainingRecipe(
+            learning_rate=self.learning_rate,
+            max_steps=steps,
+            batch_size=batch_size,
+            warmup_steps=min(round(self.warmup * steps), steps),
+            schedule=self.schedule,
+            max_grad_norm=self.max_grad_norm,
+            evaluate_every=max(1, epoch // self.evaluations_per_epoch),
+            checkpoint_every=max(1, epoch // 4),
+            patience=self.patience,
+            seed=seed,
+        )
+
+
+class SequenceObjectiveRecipe(Section):
+    """What every objective has: how it is learnt, from which other objective's weights, and what scores are.
+
+    The best weights are those whose predictions by a hard search with this `beam` are the best.
+    """
+
+    learning: LearningRecipe
+    start: str | None = None
+    normalisation: Normalisation = "local"
+    beam: PositiveInt = 1
+
+    @property
+    def search(self) -> SearchRecipe:
+        return SearchRecipe(beam=self.beam)
+
+
+class CrossEntropyRecipe(SequenceObjectiveRecipe):
+    """Cross-entropy; `self_normalisation` weighs the penalty (log Z)^2."""
+
+    kind: Literal["cross-entropy"] = "cross-entropy"
+    self_normalisation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+AnyObjectiveRecipe = CrossEntropyRecipe
+
+
+class EvaluationRecipe(Section):
+    """Beams that are compared at the end; validation during a training decodes so many sentences."""
+
+    beams: tuple[PositiveInt, ...] = (1, 2, 3, 5, 10)
+    validation_sentences: PositiveInt = 500
+
+
+class SearchAwareRecipe(Recipe):
+    """Everything that decides the models: data, sizes, and objectives by name, one of which may start from another.
+
+    `start` is the folder of a model whose weights and vocabularies are those of the start, in place of random ones.
+
+    Examples:
+        >>> from lexergy import SearchAwareRecipe, load_recipe
+        >>> recipe = load_recipe("tagging-cpu", SearchAwareRecipe)
+        >>> recipe.chain("cross-entropy")
+        ['cross-entropy']
+    """
+
+    data: Annotated[TaggedRecipe | TranslatedRecipe, Field(discriminator="kind")]
+    model: Seq2SeqRecipe
+    objectives: dict[str, AnyObjectiveRecipe]
+    start: str | None = None
+    evaluation: EvaluationRecipe = EvaluationRecipe()
+
+    @model_validator(mode="after")
+    def _starts_are_objectives(self) -> Self:
+        check_folder_names("objective", self.objectives, RESERVED)
+        for name in self.objectives:
+            self.chain(name)
+        return self
+
+    def chain(self, name: str) -> list[str]:
+        """The objectives that are learnt one after the other, the named one last."""
+        names: list[str] = []
+        following: str | None = name
+        while following is not None:
+            if following not in self.objectives or following in names:
+                problem = "starts from itself" if following in names else "is none of the recipe's"
+                raise ValueError(f"the objective `{following}` {problem}; expected one of {', '.join(self.objectives)}")
+            names.append(following)
+            following = self.objectives[following].start
+        return names[::-1]

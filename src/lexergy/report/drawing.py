@@ -1,7 +1,9 @@
 """How every figure looks: one style, colours that colour-blind readers can tell apart (Okabe-Ito)."""
 
+import base64
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -37,6 +39,15 @@ DOTS_PER_INCH = 150
 P = ParamSpec("P")
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A figure on a page, with a title that says what is seen."""
+
+    title: str
+    source: str  # data URI
+    caption: str = ""
+
+
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """A function that draws in this style; no global pyplot state is touched."""
 
@@ -68,6 +79,11 @@ def svg(figure: Figure) -> str:
         FigureCanvasSVG(figure)
         figure.savefig(output, format="svg", metadata={"Date": None}, transparent=True)
     return output.getvalue()
+
+
+def data_uri(figure: Figure) -> str:
+    """A figure as part of a page."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg(figure).encode()).decode("ascii")
 
 
 def png(figure: Figure) -> bytes:

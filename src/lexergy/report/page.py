@@ -1,21 +1,19 @@
 """A finished run as one HTML page that needs nothing beside itself."""
 
-import base64
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from matplotlib.figure import Figure
 
 from lexergy.core.candidates import Candidate
 from lexergy.core.estimation import coverage
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.files import atomic_write_text
 from lexergy.recipes.energies import ENERGY_KINDS
-from lexergy.report import drawing, perplexity, plots
+from lexergy.report import perplexity, plots
+from lexergy.report.drawing import Drawing, data_uri
 from lexergy.report.html import render
 from lexergy.report.numbers import duration, fixed, percent
 from lexergy.runs.records import EnergyResult, GenerationResult, RunResult, load_run
@@ -35,15 +33,6 @@ SAMPLES_NOTE = (
     "The joint model draws candidates from the LM and picks one in proportion to exp(-energy) "
     "(Algorithm 1 of Deng et al., 2020). Low energy means that the text reads as written by people."
 )
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure with a title that says what is seen."""
-
-    title: str
-    source: str  # data URI
-    caption: str = ""
 
 
 def write_report(run_folder: str | Path) -> Path:
@@ -111,7 +100,7 @@ def _perplexity_curve(result: RunResult) -> Drawing:
     base = next(iter(result.energies.values())).perplexity.base
     return Drawing(
         "Bound and estimate against the number of samples",
-        _data_uri(plots.perplexity_curve(base, curves)),
+        data_uri(plots.perplexity_curve(base, curves)),
         "More samples bring the bound closer to the joint model's own perplexity.",
     )
 
@@ -121,13 +110,13 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     separated = percent(_share_ranked_right(energy), digits=0)
     histogram = Drawing(
         "Energies of people's text and of the LM's",
-        _data_uri(plots.energy_histogram(people, machine.reshape(-1))),
+        data_uri(plots.energy_histogram(people, machine.reshape(-1))),
         f"On held-out windows, {separated} of the LM's continuations have a higher energy than the person's "
         "(50 % would be chance).",
     )
     weights = Drawing(
         "How unevenly the samples count",
-        _data_uri(plots.sorted_weights(-machine, energy.perplexity.ess)),
+        data_uri(plots.sorted_weights(-machine, energy.perplexity.ess)),
         "Importance weights of each window's samples, largest first. The flatter, the better the estimate.",
     )
     return {
@@ -144,7 +133,7 @@ def _rank_check(energy: EnergyResult) -> Drawing:
     histogram = coverage.rank_histogram(found, estimate.windows.documents, RANK_BINS)
     return Drawing(
         "People's text among the joint model's own",
-        _data_uri(plots.rank_bars(histogram)),
+        data_uri(plots.rank_bars(histogram)),
         rank_sentence(found, estimate.windows.documents, estimate.num_samples),
     )
 
@@ -201,13 +190,13 @@ def _timings(seconds: dict[str, float]) -> Drawing:
     total = duration(sum(seconds.values()))
     return Drawing(
         f"Stage by stage, {total} in all",
-        _data_uri(plots.stage_seconds(list(seconds), list(seconds.values()))),
+        data_uri(plots.stage_seconds(list(seconds), list(seconds.values()))),
     )
 
 
 def _training_curves(title: str, history: tuple[dict[str, Any], ...]) -> list[Drawing]:
     panels = training_panels(history)
-    return [Drawing(title, _data_uri(plots.training_curves(panels)))] if panels else []
+    return [Drawing(title, data_uri(plots.training_curves(panels)))] if panels else []
 
 
 def training_panels(history: tuple[dict[str, Any], ...]) -> dict[str, dict[str, plots.Curve]]:
@@ -229,7 +218,3 @@ def _training_value(record: dict[str, Any], quantity: str) -> float | None:
 
 def _validation_value(record: dict[str, Any], quantity: str) -> float | None:
     return record["validation"].get(quantity)
-
-
-def _data_uri(figure: Figure) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(drawing.svg(figure).encode()).decode("ascii")

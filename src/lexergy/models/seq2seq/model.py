@@ -35,6 +35,7 @@ class Seq2SeqConfig(PreTrainedConfig):
     end_symbol: int | None = None
     max_symbols: int = 40
     dropout: float = 0.0
+    layout: dict | None = None  # how files of tagged sentences are read, as in training
 
 
 class Seq2SeqModel(PreTrainedModel):

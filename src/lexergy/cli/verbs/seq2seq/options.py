@@ -1,0 +1,61 @@
+"""Options that the verbs of `lexergy seq2seq` share."""
+
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lexergy.cli.options import at_least
+
+
+class NormalisationName(StrEnum):
+    local = "local"
+    globally = "global"
+
+
+class FormatName(StrEnum):
+    conll = "conll"
+    lines = "lines"
+    composed = "composed"
+    ccgbank = "ccgbank"
+    stagged = "stagged"
+
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy seq2seq train`.")]
+Normalisation = Annotated[
+    NormalisationName | None,
+    typer.Option(
+        "--normalisation",
+        help="Scores are log-probabilities (local) or raw (global).",
+        show_default="as it was trained",
+    ),
+]
+FileFormat = Annotated[
+    FormatName | None,
+    typer.Option("--format", help="How the file is written.", show_default="by its name and first lines"),
+]
+WordColumn = Annotated[
+    int | None,
+    typer.Option("--word-column", help="Column of the words, counted from 0.", show_default="the first"),
+]
+LabelColumn = Annotated[
+    int | None,
+    typer.Option("--label-column", help="Column of the labels, counted from 0.", show_default="the last"),
+]
+LengthPenalty = Annotated[
+    float,
+    typer.Option(
+        "--length-penalty",
+        help="Translations are ordered by score / length ** penalty.",
+        callback=at_least(0, "0 orders by the score alone"),
+    ),
+]
+
+
+def tell(messages: Iterable[str]) -> None:
+    """What is to be known of a file, on stderr: stdout is for results."""
+    for message in messages:
+        print(message, file=sys.stderr)

@@ -92,11 +92,10 @@ def sentence_blocks(text: str) -> Iterator[list[Row]]:
     """The lines between two that are empty or start a document, in columns."""
     block: list[Row] = []
     for row in _rows(text):
-        is_start = row.cells[0] == DOCUMENT_START
-        if block and (is_start or row.number != block[-1].number + 1):
+        if block and row.number != block[-1].number + 1:
             yield block
             block = []
-        if not is_start:
+        if row.cells[0] != DOCUMENT_START:
             block.append(row)
     if block:
         yield block

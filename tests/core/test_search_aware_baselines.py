@@ -86,7 +86,7 @@ def test_beam_search_optimisation_by_lists(decoder, beam):
             expected = plain_optimisation(decoder, sentence, symbols, beam, 0.05)
             assert float(losses[sentence]) == pytest.approx(expected)
             violated += expected > 0
-    assert 0 < violated
+    assert violated > 0
     assert violated < 18 or beam == 1
 
 

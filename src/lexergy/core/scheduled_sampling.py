@@ -81,4 +81,4 @@ def exponential(step: int, base: float) -> float:
 
 def annealed(step: int, first: float, last: float, steps: int) -> float:
     """Alpha that grows by one factor at each step, from `first` to `last` after `steps`, and stays there (3.3.3)."""
-    return first * (last / first) ** min(step / max(steps, 1), 1.0)
+    return first * math.pow(last / first, min(step / max(steps, 1), 1.0))

@@ -60,7 +60,7 @@ def beam_search_optimisation_loss(
         step = advance(scores, step_scores[:, :-1], over, beam + 1)
         on_beam = on_beam.gather(1, step.parents) & (step.symbols == symbol) & step.scores.isfinite()
         rivals = step.scores.masked_fill(on_beam, -torch.inf).sort(-1, descending=True).values
-        rank = torch.where(position + 1 == lengths, 0, min(beam, rivals.shape[1]) - 1)
+        rank = torch.where(lengths == position + 1, 0, min(beam, rivals.shape[1]) - 1)
         violation = (margin - gold_score + pick(rivals, rank)).relu()
         loss = loss + torch.where(going, violation, 0)
         over = over.gather(1, step.parents) | (step.symbols == (PADDING if decoder.end is None else decoder.end))

@@ -1,6 +1,7 @@
 """What people preferred: one HTML page, and its tables as CSV."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -128,9 +129,9 @@ def pairs_table(study: Study, judged: JudgedVotes) -> Table:
     """The kept votes on each pair, with its texts."""
     counts, rows = tallies(judged.kept()), []
     for pair in study.of_kind("pair"):
-        tally = counts.get(pair.id, {})
+        tally = counts.get(pair.id, Counter())
         first, second = pair.systems
-        votes = (tally.get(first, 0), tally.get(second, 0), tally.get(TIE, 0))
+        votes = (tally[first], tally[second], tally[TIE])
         rows.append((pair.id, pair.group, first, second, *votes, pair.prompt, *pair.texts))
     columns = ("comparison", "document", "baseline", "compared", "baseline_votes", "compared_votes", "ties")
     return Table("Pairs", (*columns, "prompt", "baseline_text", "compared_text"), rows)
@@ -253,7 +254,7 @@ def _examples(study: Study, judged: JudgedVotes) -> list[dict[str, str]]:
         unanimous = [
             pair
             for pair in study.of_kind("pair")
-            if len(counts.get(pair.id, {})) == 1 and counts[pair.id][pair.systems[place]] > 1
+            if len(counts.get(pair.id, Counter())) == 1 and counts[pair.id][pair.systems[place]] > 1
         ]
         examples += [
             {

@@ -32,12 +32,11 @@ def make_study(name: str, material: Material, rules: Rules, seed: int) -> Study:
         *(_comparison("qualifying", entry, tuple(entry.texts)) for entry in material.qualifying),
         *_checks(material.checks, stage_seed(seed, "shuffled words")),
     ]
-    codes = {"code": rules.code or _code(), "qualifying_code": rules.qualifying_code or _code()}
     return Study(
         name=name,
         seed=seed,
         systems=material.systems,
-        rules=replace(rules, **codes),
+        rules=replace(rules, code=rules.code or _code(), qualifying_code=rules.qualifying_code or _code()),
         comparisons=tuple(replace(entry, id=f"{number:04d}") for number, entry in enumerate(comparisons)),
         facts={**material.facts, "alike": len(pairs) - len(different)},
     )

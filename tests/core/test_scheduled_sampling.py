@@ -28,6 +28,10 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
+def coins(rows: int = 3, size: int = 4, seed: int = 0) -> torch.Tensor:
+    return torch.rand(rows, size, generator=generator(seed), dtype=torch.double)
+
+
 @pytest.mark.parametrize("alpha", [0.5, 3.0, math.inf])
 def test_gumbel_samples_follow_the_softmax(alpha):
     scores = torch.tensor([0.0, 1.5, -1.0, 0.7]).double()
@@ -51,7 +55,7 @@ def test_the_soft_argmax_becomes_the_argmax():
 
 
 def test_gold_alone_is_teacher_forcing():
-    log_scores = scheduled_log_scores(DECODER, GOLD, 1.0, generator(), alpha=1.0)
+    log_scores = scheduled_log_scores(DECODER, GOLD, 1.0, coins(), alpha=1.0)
     assert torch.allclose(log_scores.sum(-1), score_sequences(DECODER, GOLD))
 
 
@@ -59,7 +63,7 @@ def test_gold_alone_is_teacher_forcing():
 @pytest.mark.parametrize("sentence", [0, 1, 2])
 def test_without_gold_the_decoder_reads_its_own_choices(alpha, sentence):
     """By hand, each sentence alone: so padding and batches change nothing."""
-    log_scores = scheduled_log_scores(DECODER, GOLD, 0.0, generator(), alpha=alpha)
+    log_scores = scheduled_log_scores(DECODER, GOLD, 0.0, coins(), alpha=alpha)
     decoder, length = DECODER.of(sentence), int(DECODER.lengths[sentence])
     states, inputs = decoder.start()
     for position in range(length):
@@ -75,7 +79,9 @@ def test_a_coin_is_thrown_for_each_step():
     decoder = toy_decoder((2,) * 4000, 2, seed=1)
     decoder.inputs[:] = decoder.inputs[0]
     gold = torch.ones(4000, 2, dtype=torch.long)
-    seconds = scheduled_log_scores(decoder, gold, 0.3, generator(), sampled=True)[:, 1]
+    seconds = scheduled_log_scores(decoder, gold, 0.3, coins(4000, 2), noise=lambda step: coins(4000, 2, 1 + step))[
+        :, 1
+    ]
     first, states = decoder.step(0, *decoder.start())
     after = [
         float(pick(decoder.step(1, states, decoder.embeddings[None, None, v].expand(4000, 1, -1))[0][0, 0], gold[0, 0]))
@@ -89,9 +95,11 @@ def test_a_coin_is_thrown_for_each_step():
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_gradients_pass_through_soft_choices(sampled):
+    noise = (lambda step: coins(3, 3, step)) if sampled else None
+
     def loss(embeddings: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
         decoder = replace(DECODER, embeddings=embeddings, output=output)
-        return scheduled_log_scores(decoder, GOLD, 0.4, generator(3), alpha=0.9, sampled=sampled)
+        return scheduled_log_scores(decoder, GOLD, 0.4, coins(seed=3), alpha=0.9, noise=noise)
 
     weights = (DECODER.embeddings.clone().requires_grad_(), DECODER.output.clone().requires_grad_())
     assert torch.autograd.gradcheck(loss, weights, fast_mode=True)
@@ -108,4 +116,4 @@ def test_schedules_by_hand():
 
 def test_bad_values_are_named():
     with pytest.raises(LexergyError, match=r"`gold_probability` is 1.5"):
-        scheduled_log_scores(DECODER, GOLD, 1.5, generator())
+        scheduled_log_scores(DECODER, GOLD, 1.5, coins())

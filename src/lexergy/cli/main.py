@@ -12,7 +12,6 @@ import typer
 
 import lexergy
 from lexergy.cli.verbs import (
-    arena,
     data,
     detect,
     finetune,
@@ -63,7 +62,6 @@ app.command("explain")(explain_text)
 app.command("data")(data.data)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
-app.add_typer(arena.app, name="arena")
 app.add_typer(detect.app, name="detect")
 app.add_typer(finetune.app, name="finetune")
 app.add_typer(seq2seq.app, name="seq2seq")

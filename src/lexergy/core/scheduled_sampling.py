@@ -5,6 +5,8 @@ probability .98 after 50 epochs, which is next to no mixing. Multiply its k by t
 """
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,6 +14,9 @@ from torch import Tensor
 from lexergy.core.decoding import pick
 from lexergy.core.step_decoder import StepDecoder, written
 from lexergy.errors import LexergyError
+
+Noise: TypeAlias = Callable[[int], Tensor]
+"""A position -> uniform numbers (B, V) for the draws there. Asked step by step, as (B, T, V) of them are too many."""
 
 
 def soft_argmax(scores: Tensor, alpha: float) -> Tensor:  # (..., V) -> (..., V)
@@ -34,32 +39,31 @@ def scheduled_log_scores(
     decoder: StepDecoder,
     gold: Tensor,  # (B, T)
     gold_probability: float,
-    generator: torch.Generator,
+    coins: Tensor,  # (B, T), uniform numbers
     *,
     alpha: float = math.inf,
-    sampled: bool = False,
+    noise: Noise | None = None,
 ) -> Tensor:  # (B, T), 0 after the end
     """f(h_t, y*_t) at each step, when what was written before is gold with a probability and else the decoder's choice.
 
-    The choice is the best symbol or, `sampled`, a draw, taken hard (alpha = inf: Bengio et al. 2015, no gradient
-    passes through it) or as a mixture of embeddings (3.3.2). -sum_t of this is the loss; with probability 1 it is
-    that of teacher forcing. A coin is thrown for each step of each sentence.
+    The choice is the best symbol or, where there is `noise`, a draw, taken hard (alpha = inf: Bengio et al. 2015, no
+    gradient passes through it) or as a mixture of embeddings (3.3.2). -sum_t of this is the loss; with probability 1
+    it is that of teacher forcing. A coin for each step of each sentence says gold where it is below the probability.
     """
     if not 0 <= gold_probability <= 1:
         raise LexergyError(f"`gold_probability` is {gold_probability}; expected 0 to 1; 1 is teacher forcing.")
-    device, embeddings = gold.device, decoder.embeddings
-    takes_gold = torch.rand(gold.shape, generator=generator, device=device) < gold_probability  # (B, T)
+    embeddings = decoder.embeddings
+    takes_gold = coins < gold_probability  # (B, T)
     states, inputs = decoder.start()
     log_scores = []
     for position in range(gold.shape[1]):
         scores, states = decoder.step(position, states, inputs)  # (B, 1, V)
         symbol = gold[:, position, None].clamp_min(0)  # (B, 1)
         log_scores.append(pick(scores, symbol))
-        if sampled:
-            uniforms = torch.rand(scores.shape, generator=generator, device=device, dtype=torch.double)
-            weights = gumbel_softmax(scores, uniforms, alpha)
-        else:
+        if noise is None:
             weights = soft_argmax(scores, alpha)
+        else:
+            weights = gumbel_softmax(scores, noise(position).unsqueeze(1), alpha)
         inputs = torch.where(takes_gold[:, position, None, None], embeddings[symbol], weights @ embeddings)
     return torch.where(written(decoder, gold), torch.cat(log_scores, 1), 0)
 

@@ -16,12 +16,20 @@ class SearchRecipe(Section):
     """How sequences are searched for: a beam of 1 is greedy.
 
     Scores are log-probabilities (local) or raw (global); null: as the model was trained. The last beam is ordered by
-    score over length to the power `length_penalty`.
+    score over length to the power `length_penalty`. With `alpha` the search is the continuous one, decoded by the
+    choices of most mass (4.3.4, Goyal 2021); it knows no length penalty.
     """
 
     beam: PositiveInt = 1
     normalisation: Normalisation | None = None
+    alpha: PositiveFloat | None = None
     length_penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @model_validator(mode="after")
+    def _penalties_are_of_hard_search(self) -> Self:
+        if self.alpha is not None and self.length_penalty:
+            raise ValueError("`alpha` and `length_penalty` are both given; expected one: continuous or hard search")
+        return self
 
 
 class TaggedRecipe(Section):
@@ -125,7 +133,66 @@ class CrossEntropyRecipe(SequenceObjectiveRecipe):
     self_normalisation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
 
-AnyObjectiveRecipe = CrossEntropyRecipe
+class AnnealingRecipe(Section):
+    """Alpha, how peaked the relaxation is: it grows by one factor at each step, from `first` to `last` at the end of
+    the training; constant without `last`."""
+
+    first: PositiveFloat = 1.0
+    last: PositiveFloat | None = None
+
+
+class ScheduledRecipe(SequenceObjectiveRecipe):
+    """Scheduled sampling (3.3, Goyal 2021): the decoder reads gold with a probability that falls, and else its choice.
+
+    The choice is greedy or `sampled`; hard without `alpha`, otherwise relaxed. The schedule's `mixing_steps` are
+    updates of the weights, not epochs: the k of the inverse sigmoid k / (k + exp(step / k)), the step at which the
+    linear one reaches 0, the steps in which the exponential one falls by e; null: a tenth of the training.
+    """
+
+    kind: Literal["scheduled"] = "scheduled"
+    mixing: Literal["inverse-sigmoid", "linear", "exponential"] = "inverse-sigmoid"
+    mixing_steps: PositiveFloat | None = None
+    sampled: bool = False
+    alpha: AnnealingRecipe | None = None
+
+
+class SoftBeamRecipe(SequenceObjectiveRecipe):
+    """The continuous relaxation of beam search (Chapter 4): `direct` minimises the cost of what it finds, `hinge` the
+    margin by which that, its cost added, outscores gold.
+
+    A step lets the best `candidates` symbols compete; null: all. `symbol_costs` are what a symbol costs where it is
+    wrong, 1 if not told: `{O: 2}` for entities (4.5.1).
+    """
+
+    kind: Literal["soft-beam"] = "soft-beam"
+    loss: Literal["direct", "hinge"] = "direct"
+    beam: PositiveInt = 3
+    candidates: PositiveInt | None = 50
+    alpha: AnnealingRecipe = AnnealingRecipe(first=1.0, last=10.0)
+    symbol_costs: dict[str, PositiveFloat] = Field(default_factory=dict)
+
+
+class BeamCrfRecipe(SequenceObjectiveRecipe):
+    """A CRF normalised over the beam, with early updates (Andor et al. 2016)."""
+
+    kind: Literal["beam-crf"] = "beam-crf"
+    beam: PositiveInt = 3
+    normalisation: Normalisation = "global"
+
+
+class BeamSearchOptimisationRecipe(SequenceObjectiveRecipe):
+    """Gold above the last of the beam by a margin, at every step (Wiseman & Rush 2016)."""
+
+    kind: Literal["beam-search-optimisation"] = "beam-search-optimisation"
+    beam: PositiveInt = 3
+    normalisation: Normalisation = "global"
+    margin: PositiveFloat = 1.0
+
+
+AnyObjectiveRecipe = Annotated[
+    CrossEntropyRecipe | ScheduledRecipe | SoftBeamRecipe | BeamCrfRecipe | BeamSearchOptimisationRecipe,
+    Field(discriminator="kind"),
+]
 
 
 class EvaluationRecipe(Section):
@@ -143,8 +210,8 @@ class SearchAwareRecipe(Recipe):
     Examples:
         >>> from lexergy import SearchAwareRecipe, load_recipe
         >>> recipe = load_recipe("tagging-cpu", SearchAwareRecipe)
-        >>> recipe.chain("cross-entropy")
-        ['cross-entropy']
+        >>> recipe.chain("soft-beam")
+        ['cross-entropy', 'soft-beam']
     """
 
     data: Annotated[TaggedRecipe | TranslatedRecipe, Field(discriminator="kind")]

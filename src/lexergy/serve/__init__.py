@@ -1,1 +1,0 @@
-"""HTTP apps and their pages."""

@@ -2,44 +2,23 @@ import pytest
 import torch
 
 from lexergy.core.step_decoder import teacher_forced
-from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchRecipe
-from lexergy.recipes.training import TrainingRecipe
-from lexergy.training.loop import train
-from lexergy.training.objectives import search_aware
-from lexergy.training.objectives.search_aware import CrossEntropy, Validation, gold_likelihood
-from toys.seq2seq import toy_tagged, toy_tagger
-
-
-def validation(tagger: Seq2Seq, search: SearchRecipe | None = None) -> Validation:
-    sentences, labels = toy_tagged(40, seed=9)
-    numbers = tagger.pairs(sentences, labels)
-
-    def accuracy(predicted) -> float:
-        guessed, gold = (
-            [symbol for row in rows for symbol in row if symbol >= 0] for rows in (predicted, numbers.gold.tolist())
-        )
-        return sum(guess == symbol for guess, symbol in zip(guessed, gold, strict=True)) / len(gold)
-
-    return Validation(numbers, search or SearchRecipe(beam=1), "accuracy", accuracy)
-
-
-def training_pairs(tagger: Seq2Seq):
-    return tagger.pairs(*toy_tagged(60, seed=1))
+from lexergy.training.objectives.search_aware import CrossEntropy, gold_likelihood
+from toys.search_aware import toy_training, toy_validation, trained_toy
+from toys.seq2seq import toy_tagger
 
 
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(5)
 
 
-def settings(**changes) -> TrainingRecipe:
-    plain = {"learning_rate": 0.02, "max_steps": 40, "batch_size": 16, "evaluate_every": 20, "checkpoint_every": 7}
-    return TrainingRecipe.model_validate(plain | changes)
+def cross_entropy(tagger, weight: float = 0.0) -> CrossEntropy:
+    return CrossEntropy(toy_training(tagger), toy_validation(tagger, SearchRecipe()), weight)
 
 
 def test_cross_entropy_is_the_mean_negative_log_probability_of_gold():
     tagger = toy_tagger()
-    objective = CrossEntropy(training_pairs(tagger), validation(tagger))
+    objective = cross_entropy(tagger)
     indices = torch.tensor([5, 3, 8, 41])
     loss, _ = objective.loss(tagger.model, indices, generator())
     total = 0.0
@@ -52,10 +31,9 @@ def test_cross_entropy_is_the_mean_negative_log_probability_of_gold():
 
 def test_the_penalty_is_the_squared_log_normaliser():
     tagger = toy_tagger(normalisation="global")
-    pairs, checked = training_pairs(tagger), validation(tagger)
-    indices = torch.arange(10)
-    plain, _ = CrossEntropy(pairs, checked).loss(tagger.model, indices, generator())
-    penalised, _ = CrossEntropy(pairs, checked, self_normalisation=0.5).loss(tagger.model, indices, generator())
+    pairs, indices = toy_training(tagger), torch.arange(10)
+    plain, _ = cross_entropy(tagger).loss(tagger.model, indices, generator())
+    penalised, _ = cross_entropy(tagger, 0.5).loss(tagger.model, indices, generator())
     few = pairs.select(indices)
     log_z = tagger.model.decoder(few.sources).teacher_forced(few.gold).logsumexp(-1)
     places = torch.arange(few.gold.shape[1]) < few.lengths[:, None]
@@ -67,10 +45,10 @@ def test_sizes_of_batches_change_no_loss(monkeypatch):
     """With dropout: a sentence's masks are its own."""
     tagger = toy_tagger(dropout=0.3)
     tagger.model.double()
-    objective = CrossEntropy(training_pairs(tagger), validation(tagger))
+    objective = cross_entropy(tagger)
     indices = torch.arange(24)
     together, _ = objective.loss(tagger.model, indices, generator())
-    monkeypatch.setattr(search_aware, "ROWS_TOGETHER", 5)
+    monkeypatch.setattr(objective, "rows_together", 5)
     assert objective.loss(tagger.model, indices, generator())[0].item() == pytest.approx(together.item(), rel=1e-9)
     halves = [objective.loss(tagger.model, part, generator())[0].item() for part in indices.split(12)]
     assert sum(halves) / 2 == pytest.approx(together.item(), rel=1e-9)
@@ -78,7 +56,7 @@ def test_sizes_of_batches_change_no_loss(monkeypatch):
 
 def test_validation_tells_the_metric_and_the_normalisers():
     tagger = toy_tagger()
-    objective = CrossEntropy(training_pairs(tagger), validation(tagger))
+    objective = cross_entropy(tagger)
     facts = objective.evaluate(tagger.model)
     assert facts["loss"] == pytest.approx(1 - facts["accuracy"])
     pairs = objective.validation.pairs
@@ -92,25 +70,19 @@ def test_validation_tells_the_metric_and_the_normalisers():
 
 def test_a_tagger_learns_what_its_labels_depend_on(tmp_path):
     tagger = toy_tagger(dropout=0.1)
-    objective = CrossEntropy(training_pairs(tagger), validation(tagger), self_normalisation=0.1)
-    result = train(tagger.model, objective, settings(max_steps=120), tmp_path, progress=False)
+    objective = cross_entropy(tagger, 0.1)
+    result = trained_toy(tagger, objective, tmp_path, max_steps=120)
     assert result.validation["accuracy"] > 0.9  # of words alone it would be 0.86
     assert abs(result.validation["log_z_mean"]) < abs(result.history[0].validation["log_z_mean"])
 
 
-def test_a_killed_training_ends_with_the_same_weights(tmp_path, monkeypatch):
-    def trained(folder, kill: bool):
+def test_a_killed_training_ends_with_the_same_weights(tmp_path):
+    def trained(folder, kill_at=None):
         tagger = toy_tagger(dropout=0.2)
-        objective = CrossEntropy(training_pairs(tagger), validation(tagger))
-        if kill:
-            monkeypatch.setattr(
-                objective, "begin", lambda step: (_ for _ in ()).throw(KeyboardInterrupt) if step == 25 else None
-            )
-            with pytest.raises(KeyboardInterrupt):
-                train(tagger.model, objective, settings(), folder, progress=False)
-            return trained(folder, kill=False)
-        train(tagger.model, objective, settings(), folder, progress=False)
+        trained_toy(tagger, cross_entropy(tagger), folder, kill_at=kill_at)
         return tagger.model.state_dict()
 
-    whole, resumed = trained(tmp_path / "whole", False), trained(tmp_path / "killed", True)
+    whole = trained(tmp_path / "whole")
+    trained(tmp_path / "killed", kill_at=25)
+    resumed = trained(tmp_path / "killed")
     assert all(torch.equal(weight, resumed[name]) for name, weight in whole.items())

@@ -1,4 +1,4 @@
-"""What a sequence-to-sequence model writes, by greedy or beam search."""
+"""What a sequence-to-sequence model writes, by greedy, beam or continuous beam search."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lexergy.core.batches import batches_by_length
 from lexergy.core.beam_search import BeamResult, beam_search, gold_survival
+from lexergy.core.soft_beam import soft_beam_decode
 from lexergy.core.step_decoder import PADDING
 from lexergy.models.loading.devices import device_of
 from lexergy.models.seq2seq.encoder import Sources
@@ -46,6 +47,8 @@ def normalised(search: SearchRecipe) -> bool | None:
 
 def _searched(model: Seq2SeqModel, sources: Sources, search: SearchRecipe) -> BeamResult:
     decoder = model.decoder(sources, normalised=normalised(search))
+    if search.alpha is not None:
+        return soft_beam_decode(decoder, search.beam, search.alpha)
     return beam_search(decoder, search.beam, length_penalty=search.length_penalty)
 
 

@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lexergy.core.decoding import pick
+from lexergy.core.random import uniforms
+from lexergy.core.scheduled_sampling import annealed
+from lexergy.core.self_normalisation import log_z_penalty
 from lexergy.core.step_decoder import written
 from lexergy.models.loading.devices import device_of
 from lexergy.models.seq2seq.decoder import BoundDecoder
@@ -33,6 +36,28 @@ class Validation:
     judge: Callable[[Sequence[Sequence[int]]], float]
 
 
+class Draws(NamedTuple):
+    """Uniform numbers of sentences: each depends on the seed, the sentence and what it is for, not on the batch."""
+
+    seed: int
+    sentences: list[int]
+
+    def of(self, purpose: int, count: int) -> Tensor:  # (B, count) float64
+        return uniforms(self.seed, self.sentences, step=purpose, first=0, count=count)
+
+
+class Annealing:
+    """Alpha from `first` to `last` in `steps`; constant without `last`."""
+
+    def __init__(self, first: float, last: float | None, steps: int) -> None:
+        self.first = first
+        self.last = first if last is None else last
+        self.steps = steps
+
+    def at(self, step: int) -> float:
+        return annealed(step, self.first, self.last, self.steps)
+
+
 class SequenceObjective(ABC):
     """A loss that adds up over the symbols of a sentence: its mean over sentences, per symbol of a mean sentence.
 
@@ -41,6 +66,7 @@ class SequenceObjective(ABC):
     """
 
     normalised: bool | None = None  # the scores that the loss reads; None: as the model has them
+    rows_together = ROWS_TOGETHER
 
     def __init__(self, train: SequencePairs, validation: Validation) -> None:
         self.train = train
@@ -49,12 +75,7 @@ class SequenceObjective(ABC):
         self.step = 0
 
     @abstractmethod
-    def sentence_losses(self, decoder: BoundDecoder, gold: Tensor, uniforms: Tensor) -> Tensor:
-        """Gold symbols (B, T) and uniform numbers (B, num_choices(T)) -> (B,)."""
-
-    def num_choices(self, decoder_steps: int, num_symbols: int) -> int:
-        """How many uniform numbers decide what is sampled for a sentence."""
-        return 0
+    def sentence_losses(self, decoder: BoundDecoder, gold: Tensor, draws: Draws) -> Tensor: ...  # (B, T) -> (B,)
 
     def settings(self) -> dict[str, float]:
         """What the schedules have come to, for the record of a training."""
@@ -95,11 +116,10 @@ class SequenceObjective(ABC):
         generator: torch.Generator,
         dropout: Tensor | None,
     ) -> Tensor:  # (B,)
-        choices = self.num_choices(pairs.gold.shape[1], model.config.num_symbols)
-        uniforms = example_uniforms(generator, indices, choices) if choices else torch.empty(len(indices), 0)
+        seed = int(torch.randint(2**63 - 1, (), generator=generator))
         device = device_of(model)
         parts, order = [], pairs.lengths.argsort(stable=True)
-        for rows in order.split(ROWS_TOGETHER):
+        for rows in order.split(self.rows_together):
             few = pairs.select(rows).to(device)
             decoder = model.decoder(
                 few.sources,
@@ -107,7 +127,7 @@ class SequenceObjective(ABC):
                 normalised=self.normalised,
                 uniforms=None if dropout is None else dropout[rows].to(device),
             )
-            parts.append(self.sentence_losses(decoder, few.gold, uniforms[rows].to(device)))
+            parts.append(self.sentence_losses(decoder, few.gold, Draws(seed, indices[rows].tolist())))
         return torch.cat(parts)[order.argsort()] / self.symbols_per_sentence
 
 
@@ -124,11 +144,12 @@ class CrossEntropy(SequenceObjective):
         super().__init__(train, validation)
         self.self_normalisation = self_normalisation
 
-    def sentence_losses(self, decoder: BoundDecoder, gold: Tensor, uniforms: Tensor) -> Tensor:
+    def sentence_losses(self, decoder: BoundDecoder, gold: Tensor, draws: Draws) -> Tensor:
         scores = decoder.teacher_forced(gold)
-        log_z = scores.logsumexp(-1)  # (B, T)
-        losses = log_z - pick(scores, gold.clamp_min(0)) + self.self_normalisation * log_z**2
-        return torch.where(written(decoder, gold), losses, 0).sum(-1)
+        inside = written(decoder, gold)
+        losses = scores.logsumexp(-1) - pick(scores, gold.clamp_min(0))  # (B, T)
+        loss = torch.where(inside, losses, 0).sum(-1)
+        return loss + self.self_normalisation * log_z_penalty(scores, inside) if self.self_normalisation else loss
 
 
 @torch.no_grad()

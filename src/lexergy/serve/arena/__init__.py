@@ -1,1 +1,0 @@
-"""The page on which people judge, with a server or as a file."""

@@ -1,82 +1,77 @@
-"""What search-aware training and batched search cost, in one run, so that only ratios are read.
+"""What search-aware training and batched search cost on the project's own tagger, in one run: only ratios are read.
 
-A step of training is forward and backward of an LSTM tagger: cross-entropy by its teacher-forced pass (one fused LSTM,
-one output product), and the direct loss of the relaxed beam on the same weights.
+A step of training is forward and backward: cross-entropy by the teacher-forced pass (one fused LSTM, one product with
+all labels), then the direct loss of the relaxed beam and the soft hinge on the same weights. Hard beam search is run on
+a batch of sentences and on each sentence alone, by the same function.
 """
 
 import argparse
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as functional
 from timing import cpu_seconds
-from torch import Tensor, nn
+from torch import Tensor
 
-from lexergy.core.soft_beam import direct_loss
-from lexergy.core.step_decoder import States
+from lexergy.core.beam_search import beam_search
+from lexergy.core.soft_beam import direct_loss, soft_hinge_loss
+from lexergy.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, Sources
 
-
-class Tagger(nn.Module):
-    """Words -> bidirectional LSTM -> LSTM decoder that reads the i-th encoding and the last label at step i."""
-
-    def __init__(self, words: int = 5000, labels: int = 1000, width: int = 128, label_width: int = 64) -> None:
-        super().__init__()
-        self.words = nn.Embedding(words, 100)
-        self.encoder = nn.LSTM(100, width // 2, bidirectional=True, batch_first=True)
-        self.labels = nn.Embedding(labels + 1, label_width)  # the last is what stands before the first label
-        self.decoder = nn.LSTM(width + label_width, width, batch_first=True)
-        self.output = nn.Linear(width, labels)
-
-    def cross_entropy(self, words: Tensor, gold: Tensor) -> Tensor:  # (B, T), (B, T) -> ()
-        encodings = self.encoder(self.words(words))[0]
-        before = functional.pad(gold[:, :-1], (1, 0), value=self.output.out_features)
-        states = self.decoder(torch.cat([encodings, self.labels(before)], -1))[0]
-        return functional.cross_entropy(self.output(states).flatten(0, 1), gold.flatten())
-
-    def bound(self, words: Tensor) -> "BoundTagger":
-        encodings = self.encoder(self.words(words))[0]
-        inputs, labels = self.decoder.weight_ih_l0.split([encodings.shape[-1], self.labels.embedding_dim], 1)
-        bias = self.decoder.bias_ih_l0 + self.decoder.bias_hh_l0
-        recurrent = torch.cat([labels, self.decoder.weight_hh_l0], 1).t()
-        return BoundTagger(self, functional.linear(encodings, inputs, bias), recurrent)
+WORDS = 5000
 
 
-@dataclass
-class BoundTagger:
-    tagger: Tagger
-    gates: Tensor  # (B, T, 4 D), what the encodings add to the gates
-    recurrent: Tensor  # (E + D, 4 D)
-    end: int | None = None
-
-    @property
-    def embeddings(self) -> Tensor:
-        return self.tagger.labels.weight[:-1]
-
-    @property
-    def lengths(self) -> Tensor:
-        return torch.full((len(self.gates),), self.gates.shape[1])
-
-    def start(self) -> tuple[States, Tensor]:
-        zeros = self.gates.new_zeros(len(self.gates), 1, self.gates.shape[-1] // 4)
-        return (zeros, zeros), self.tagger.labels.weight[-1].expand(len(self.gates), 1, -1)
-
-    def step(self, position: int, states: States, inputs: Tensor) -> tuple[Tensor, States]:
-        hidden, cell = states
-        gates = torch.cat([inputs, hidden], -1) @ self.recurrent + self.gates[:, position, None]
-        write, keep, new, show = gates.chunk(4, -1)
-        cell = keep.sigmoid() * cell + write.sigmoid() * new.tanh()
-        hidden = show.sigmoid() * cell.tanh()
-        return self.tagger.output(hidden).log_softmax(-1), (hidden, cell)
+def median_ratios(
+    calls: dict[str, Callable[[], object]], against: Callable[[], object], repeats: int
+) -> dict[str, float]:
+    """CPU time of each call over that of `against`, run side by side; the median of the repeats, the first left out."""
+    ratios: dict[str, list[float]] = {name: [] for name in calls}
+    for repeat in range(repeats + 1):
+        seconds = cpu_seconds(against)
+        for name, call in calls.items():
+            ratio = cpu_seconds(call) / seconds
+            if repeat:
+                ratios[name].append(ratio)
+    return {name: statistics.median(values) for name, values in ratios.items()}
 
 
-def training_step(tagger: Tagger, loss: Callable[[], Tensor]) -> float:
-    def step() -> None:
-        tagger.zero_grad()
-        loss().backward()
+def training(model: Seq2SeqModel, sources: Sources, gold: Tensor, beam: int, repeats: int) -> None:
+    def step(loss: Callable[[], Tensor]) -> Callable[[], None]:
+        def forward_and_backward() -> None:
+            model.zero_grad()
+            loss().backward()
 
-    return cpu_seconds(step)
+        return forward_and_backward
+
+    def cross_entropy() -> Tensor:
+        scores = model.decoder(sources, normalised=False).teacher_forced(gold)
+        return functional.cross_entropy(scores.flatten(0, 1), gold.flatten())
+
+    calls = {
+        f"{name}, {symbols}": step(
+            lambda loss=loss, count=count: loss(model.decoder(sources), gold, beam, 1.0, candidates=count).mean()
+        )
+        for name, loss in (("direct loss", direct_loss), ("soft hinge", soft_hinge_loss))
+        for symbols, count in (("50 candidates", 50), ("all labels", None))
+    }
+    for name, ratio in median_ratios(calls, step(cross_entropy), repeats).items():
+        print(f"a step of {name}: {ratio:.2f} steps of cross-entropy")
+
+
+def decoding(model: Seq2SeqModel, sources: Sources, beam: int, repeats: int) -> None:
+    alone = [sources.select(torch.tensor([sentence])) for sentence in range(len(sources.lengths))]
+
+    @torch.inference_mode()
+    def one_by_one() -> None:
+        for sentence in alone:
+            beam_search(model.decoder(sentence), beam)
+
+    @torch.inference_mode()
+    def batched() -> None:
+        beam_search(model.decoder(sources), beam)
+
+    (ratio,) = median_ratios({"one by one": one_by_one}, batched, max(repeats // 3, 3)).values()
+    print(f"beam search on {len(alone)} sentences at once: {ratio:.1f} times as fast as one by one")
 
 
 def main() -> None:
@@ -88,27 +83,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
-    tagger = Tagger(labels=arguments.labels)
-    words = torch.randint(5000, (arguments.batch, arguments.length))
-    gold = torch.randint(arguments.labels, (arguments.batch, arguments.length))
-
-    def soft(candidates: int | None) -> Tensor:
-        return direct_loss(tagger.bound(words), gold, arguments.beam, 1.0, candidates=candidates).mean()
-
-    losses: dict[str, Callable[[], Tensor]] = {
-        "50 candidates": lambda: soft(50),
-        "all": lambda: soft(None),
-    }
-    ratios: dict[str, list[float]] = {name: [] for name in losses}
-    for repeat in range(arguments.repeats + 1):
-        cross_entropy = training_step(tagger, lambda: tagger.cross_entropy(words, gold))
-        for name, loss in losses.items():
-            ratio = training_step(tagger, loss) / cross_entropy
-            if repeat:
-                ratios[name].append(ratio)
-    for name, values in ratios.items():
-        print(f"a soft-beam step is {statistics.median(values):.2f} cross-entropy steps ({name})")
+    generator = torch.Generator().manual_seed(0)
+    config = Seq2SeqConfig(vocab_sizes=[WORDS], feature_sizes=[100], num_symbols=arguments.labels)
+    model = Seq2SeqModel.from_config(config, seed=0)
+    shape = (arguments.batch, arguments.length)
+    sources = Sources(
+        torch.randint(WORDS, (*shape, 1), generator=generator), lengths=torch.full((arguments.batch,), arguments.length)
+    )
+    gold = torch.randint(arguments.labels, shape, generator=generator)
+    training(model, sources, gold, arguments.beam, arguments.repeats)
+    decoding(model, sources, arguments.beam, arguments.repeats)
 
 
 if __name__ == "__main__":

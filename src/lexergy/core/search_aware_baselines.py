@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lexergy.core.beam_search import BeamStep, advance, chosen, gold_places
 from lexergy.core.decoding import pick
-from lexergy.core.step_decoder import PADDING, StepDecoder, teacher_forced, written
+from lexergy.core.step_decoder import PADDING, StepDecoder, score_steps, written
 
 
 def beam_crf_loss(decoder: StepDecoder, gold: Tensor, beam: int) -> Tensor:  # (B, T) -> (B,)
@@ -18,8 +18,7 @@ def beam_crf_loss(decoder: StepDecoder, gold: Tensor, beam: int) -> Tensor:  # (
     j is the step at which the gold prefix falls off the beam (early update, Collins & Roark 2004), or the last one.
     With a beam as wide as the space it is the negative log-likelihood of the globally normalised model.
     """
-    inside = written(decoder, gold)
-    gold_scores = torch.where(inside, pick(teacher_forced(decoder, gold), gold.clamp_min(0)), 0).cumsum(-1)  # (B, T)
+    gold_scores = score_steps(decoder, gold).cumsum(-1)  # (B, T)
     loss = gold_scores.new_zeros(len(gold))
     followed = torch.ones_like(loss, dtype=torch.bool)
     for position, (step, on_beam) in enumerate(gold_places(decoder, gold, beam)):

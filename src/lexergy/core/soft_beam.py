@@ -26,6 +26,7 @@ from torch import Tensor
 from lexergy.core.beam_search import BeamResult, follow_backpointers, ranked
 from lexergy.core.ends import inside, lengths_until
 from lexergy.core.sequence_costs import StepCosts, hamming_costs
+from lexergy.core.soft_choice import mixed, peak_logits
 from lexergy.core.step_decoder import PADDING, States, StepDecoder, score_sequences
 from lexergy.errors import LexergyError
 
@@ -48,12 +49,8 @@ def continuous_top_k_argmax(scores: Tensor, alpha: float) -> Tensor:  # (..., k,
     """
     flat = scores.flatten(-2)
     largest = flat.topk(scores.shape[-2], -1).values
-    peaks = _peak_logits(flat, largest, alpha).softmax(-1)
+    peaks = peak_logits(flat, largest, alpha).softmax(-1)
     return peaks.view(*peaks.shape[:-1], *scores.shape[-2:])
-
-
-def _peak_logits(scores: Tensor, largest: Tensor, alpha: float) -> Tensor:  # (..., N), (..., k) -> (..., k, N)
-    return (scores.unsqueeze(-2) - largest.unsqueeze(-1)).square() * -alpha
 
 
 def direct_loss(
@@ -143,18 +140,14 @@ def soft_beam(
             step_scores = step_scores + step_costs.unsqueeze(1)
         continued = (scores[:, :width, None] + step_scores).flatten(1)  # s~ (B, K * C)
         best = continued.topk(beam, -1)
-        logits = _peak_logits(continued, best.values, alpha)
-        peaks = logits.softmax(-1)  # p (B, k, K * C)
-        new_scores = (peaks @ continued.unsqueeze(-1)).squeeze(-1)
-        peaks = peaks.unflatten(-1, (width, count))
-        shares, mixture = peaks.sum(-1), peaks.sum(-2)  # b~ (B, k, K), the soft backpointers; a (B, k, C)
+        new_scores, shares, mixture = mixed(continued, best.values, alpha, width)
         new_totals = (shares @ totals[:, :width, None]).squeeze(-1)
         if step_costs is not None:
             new_totals = new_totals + (mixture @ step_costs.unsqueeze(-1)).squeeze(-1)
         inputs = mixture @ embedded
         states = tuple((shares @ state.flatten(2)).view(*shares.shape[:2], *state.shape[2:]) for state in states)
         if decoder.end is not None:
-            ends = _ends(logits.unflatten(-1, (width, count)), symbols == decoder.end)
+            ends = _ends(peak_logits(continued, best.values, alpha), (symbols == decoder.end).repeat(1, width))
         going = (position < lengths).unsqueeze(-1)
         scores, totals = torch.where(going, new_scores, scores), torch.where(going, new_totals, totals)
         places = torch.arange(beam, device=going.device)
@@ -206,9 +199,7 @@ def _with_ends(step_scores: Tensor, ends: _Ends, end: int) -> Tensor:  # (B, K, 
     return going.index_copy(-1, torch.tensor([end], device=going.device), ended)
 
 
-def _ends(logits: Tensor, is_end: Tensor) -> _Ends:  # (B, k, K, C), (B, C) bool
-    """o_i, the mass of `end` in what a hypothesis wrote last, in whatever hypothesis it wrote it."""
-    total = logits.flatten(2).logsumexp(-1, keepdim=True).unsqueeze(-1)
-    log_peaks, is_end = logits - total, is_end[:, None, None]
-    masses = (torch.where(which, log_peaks, _NEVER).flatten(2).logsumexp(-1) for which in (is_end, ~is_end))
-    return _Ends(*masses)
+def _ends(logits: Tensor, is_end: Tensor) -> _Ends:  # (B, k, K * C), (B, K * C) bool
+    """o_i, the mass of `end` in what a hypothesis wrote last, after whatever hypothesis it wrote it."""
+    log_peaks, is_end = logits.log_softmax(-1), is_end.unsqueeze(1)
+    return _Ends(*(torch.where(which, log_peaks, _NEVER).logsumexp(-1) for which in (is_end, ~is_end)))

@@ -3,7 +3,7 @@
 Shapes: B sentences, K hypotheses of each, T steps, V symbols, E the width of an embedding, D that of a state.
 """
 
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -48,6 +48,15 @@ class StepDecoder(Protocol):
         ...
 
 
+@runtime_checkable
+class TeacherForcing(Protocol):
+    """What a step decoder may have beside: all steps of a known sequence at once."""
+
+    def teacher_forced(self, gold: Tensor) -> Tensor:  # (B, T) -> (B, T, V)
+        """What `teacher_forced` answers, sooner."""
+        ...
+
+
 def written(decoder: StepDecoder, symbols: Tensor) -> Tensor:  # (B, T) -> (B, T) bool
     """Which places belong to a sequence: before the sentence's length, the first `end` included, no padding."""
     size = symbols.shape[-1]
@@ -70,7 +79,15 @@ def teacher_forced(decoder: StepDecoder, gold: Tensor) -> Tensor:  # (B, T) -> (
     return torch.stack(scores, 1)
 
 
+def score_steps(decoder: StepDecoder, symbols: Tensor) -> Tensor:  # (B, T) -> (B, T)
+    """f(h_t, y_t) at each step of a sequence, 0 after its end; in one pass where the decoder has one."""
+    if isinstance(decoder, TeacherForcing):
+        scores = decoder.teacher_forced(symbols)  # (B, T, V)
+    else:
+        scores = teacher_forced(decoder, symbols)
+    return torch.where(written(decoder, symbols), pick(scores, symbols.clamp_min(0)), 0)
+
+
 def score_sequences(decoder: StepDecoder, symbols: Tensor) -> Tensor:  # (B, T) -> (B,)
     """s(y) = sum_t f(h_t, y_t), the decoder's score of a whole sequence (4.3.1, Goyal 2021)."""
-    scores = pick(teacher_forced(decoder, symbols), symbols.clamp_min(0))  # (B, T)
-    return torch.where(written(decoder, symbols), scores, 0).sum(-1)
+    return score_steps(decoder, symbols).sum(-1)

@@ -25,7 +25,7 @@ def peak_logits(scores: Tensor, largest: Tensor, alpha: float) -> Tensor:  # (..
 
 def mixed(continued: Tensor, largest: Tensor, alpha: float, width: int) -> Mixed:  # (B, K * C), (B, k)
     """The mixtures of continuations s~ of K = `width` hypotheses, by their peaks at the k largest."""
-    return Mixed(*_Mixtures.apply(continued, largest, alpha, width))
+    return Mixed(*_Mixtures.apply(continued, largest, alpha, width))  # type: ignore[no-untyped-call]
 
 
 class _Mixtures(torch.autograd.Function):

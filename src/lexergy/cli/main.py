@@ -12,6 +12,7 @@ import typer
 
 import lexergy
 from lexergy.cli.verbs import (
+    arena,
     data,
     detect,
     finetune,
@@ -62,6 +63,7 @@ app.command("explain")(explain_text)
 app.command("data")(data.data)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.add_typer(arena.app, name="arena")
 app.add_typer(detect.app, name="detect")
 app.add_typer(finetune.app, name="finetune")
 app.add_typer(seq2seq.app, name="seq2seq")

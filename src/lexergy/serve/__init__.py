@@ -1,0 +1,1 @@
+"""HTTP apps and their pages."""

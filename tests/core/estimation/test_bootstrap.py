@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.estimation.bootstrap import bootstrap_std_error, corrected_std_error
+from lexergy.core.estimation.bootstrap import bootstrap_std_error, corrected_std_error, resampled_means
 from lexergy.errors import LexergyError
 
 
@@ -77,3 +77,11 @@ def test_splits_of_the_same_data_overlap():
     assert math.isnan(corrected_std_error(torch.ones(1), 1, 1))
     with pytest.raises(LexergyError, match="0 test examples"):
         corrected_std_error(torch.ones(3), 0, 1)
+
+
+def test_means_from_sums_are_those_of_the_resampled_values():
+    values = torch.randn(60, generator=torch.Generator().manual_seed(4), dtype=torch.double)
+    groups = [number // 7 for number in range(60)]
+    means = resampled_means(values, groups, 3)
+    assert means.shape == (1000,)
+    assert float(means.std()) == pytest.approx(bootstrap_std_error(values, 3, groups=groups), rel=1e-9)

@@ -53,6 +53,24 @@ def corrected_std_error(values: Tensor, num_test: int, num_train: int) -> float:
     return float(((1 / len(values) + num_test / num_train) * values.detach().double().var()).sqrt())
 
 
+def resampled_means(
+    values: Tensor,  # (N,)
+    groups: Sequence[Hashable],  # N
+    seed: int,
+    num_resamples: int = 1000,
+) -> Tensor:
+    """The mean over values in each resample of whole groups, (R,): those whose spread `bootstrap_std_error` gives.
+
+    From sums over groups alone, so many means cost one product of matrices.
+    """
+    counts, membership = group_counts(groups, seed, num_resamples)  # (R, G), (N,)
+    sums, sizes = (
+        torch.zeros(counts.shape[1], dtype=torch.double).index_add_(0, membership, column)
+        for column in (values.double(), torch.ones(len(values), dtype=torch.double))
+    )  # (G,)
+    return (counts @ sums) / (counts @ sizes)
+
+
 def group_counts(groups: Sequence[Hashable], seed: int, num_resamples: int) -> tuple[Tensor, Tensor]:
     """How often each of G groups is in each resample (R, G), and to which group each element belongs (N,)."""
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}

@@ -121,6 +121,11 @@ def proportion(hits: np.ndarray, groups: Sequence[Hashable], seed: int = BOOTSTR
     if num_groups < len(hits):
         error = std_error(hits, seed, groups=groups)
         trials = min(share * (1 - share) / error**2, len(hits)) if error > 0 else num_groups
+    return clopper_pearson(share, trials)
+
+
+def clopper_pearson(share: float, trials: float) -> Estimate:
+    """The exact interval of a share of so many trials, which need not be a whole number of them."""
     successes = share * trials
     low = float(beta.ppf(1 - _UPPER_TAIL, successes, trials - successes + 1)) if successes > 0 else 0.0
     high = float(beta.ppf(_UPPER_TAIL, successes + 1, trials - successes)) if successes < trials else 1.0

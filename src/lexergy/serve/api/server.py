@@ -14,8 +14,8 @@ from lexergy.serve.api.app import create_app
 from lexergy.serve.api.catalogue import Catalogue, Source, load_catalogue
 from lexergy.serve.api.desk import Desk
 from lexergy.serve.api.settings import ServerSettings
+from lexergy.serve.listening import LOOPBACK, address_of, listen
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AFTER_GRACE = 5  # seconds in which clients hear that they are handed back
 
 
@@ -55,10 +55,9 @@ def serve(source: Source, settings: ServerSettings, host: str, port: int) -> Non
 
 def run_app(load: Callable[[], Catalogue], settings: ServerSettings, host: str, port: int) -> None:
     app = create_app(load, settings)
-    listening = _listen(host, port)
+    listening = listen(host, port)
     server = server_of(app, settings)
-    address = f"[{host}]" if ":" in host else host
-    print(f"http://{address}:{listening.getsockname()[1]}/ (loading the models)", file=sys.stderr, flush=True)
+    print(f"{address_of(host, listening)} (loading the models)", file=sys.stderr, flush=True)
     server.run(sockets=[listening])
     failure = app.state.desk.failure
     if failure is not None:
@@ -85,15 +84,3 @@ def warn_if_open(host: str, settings: ServerSettings) -> None:
             "LEXERGY_API_KEY, or bind it to 127.0.0.1",
             file=sys.stderr,
         )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket before anything is loaded, so that an address in use is told at once."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        raise LexergyError(
-            f"the address {host}:{port} cannot be listened on ({error.strerror or error}); choose another `--port` or "
-            "`--host`."
-        ) from error

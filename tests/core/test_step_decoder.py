@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lexergy.core.step_decoder import PADDING, score_sequences
-from toys.decoders import toy_decoder
+from toys.decoders import ToyDecoder, toy_decoder
 
 
 def by_hand(decoder, sentence: int, symbols: list[int]) -> float:
@@ -31,3 +31,14 @@ def test_a_sequence_is_over_after_its_first_end():
     scores = score_sequences(decoder, torch.tensor([[0, 2, 1, 2], [2, PADDING, PADDING, PADDING], [1, 1, 0, 0]]))
     expected = [by_hand(decoder, sentence, symbols) for sentence, symbols in enumerate(sequences)]
     assert torch.allclose(scores, torch.tensor(expected).double())
+
+
+def test_a_decoder_s_own_pass_is_taken_where_it_has_one():
+    class Quick(ToyDecoder):
+        def teacher_forced(self, gold: torch.Tensor) -> torch.Tensor:
+            return torch.tensor([1.0, 10.0, 100.0]).expand(*gold.shape, -1)
+
+    decoder = toy_decoder((4, 2, 3))
+    quick = Quick(**vars(decoder))
+    symbols = torch.tensor([[0, 2, 1, 1], [2, 0, 1, 2], [1, 1, 0, PADDING]])
+    assert score_sequences(quick, symbols).tolist() == [121, 101, 21]

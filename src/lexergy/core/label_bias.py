@@ -1,6 +1,6 @@
 """Label bias, exactly: what locally normalised models cannot say and globally normalised ones can.
 
-*Partial input* (Theorem 1, Andor et al. 2016; 5.1.1, Goyal 2021). A model that reads the input from left to right has
+*Partial input* (Sec. 3, Andor et al. 2016; 5.1.1, Goyal 2021). A model that reads the input from left to right has
 seen "a b" when it decides between B and D; whether "c" or "e" comes, it learns too late. Locally normalised, the masses
 of B and of D after A add up to 1 for both inputs, so that p(A B C | a b c) + p(A D E | a b e) <= 1. A globally
 normalised model of the very same features takes the decision back when it sees the third word, and both go to 1. Given

@@ -13,7 +13,7 @@ from lexergy.core.step_decoder import PADDING, StepDecoder, score_steps, written
 
 
 def beam_crf_loss(decoder: StepDecoder, gold: Tensor, beam: int) -> Tensor:  # (B, T) -> (B,)
-    """-s(y*_{1:j}) + log sum_{y in B_j} exp s(y), a CRF normalised over the beam with gold (Eq. 6, Andor et al. 2016).
+    """-s(y*_{1:j}) + log sum_{y in B_j} exp s(y), a CRF normalised over the beam with gold (Andor et al. 2016).
 
     j is the step at which the gold prefix falls off the beam (early update, Collins & Roark 2004), or the last one.
     With a beam as wide as the space it is the negative log-likelihood of the globally normalised model.
@@ -41,9 +41,8 @@ def beam_search_optimisation_loss(
     """sum_t max(0, margin - s(y*_{1:t}) + s(y^_{1:t})), y^ the rival that pushes gold off (Wiseman & Rush 2016).
 
     The rival is the `beam`-th best prefix that is not gold's, at the last step the best. After a violation the search
-    starts again from the gold prefix alone (LaSO, Daume & Marcu 2005), so that gold is always on the beam. Departures:
-    a prefix scores the sum over its steps, as everywhere here, and every violation counts alike (the paper may weigh
-    them, by sentence BLEU).
+    starts again from the gold prefix alone (LaSO, Daume & Marcu 2005), so that gold is always on the beam. Every
+    violation counts alike; the paper weighs them by a cost, sentence BLEU in translation.
     """
     gold = gold.masked_fill(~written(decoder, gold), PADDING)
     lengths = (gold != PADDING).sum(-1)  # (B,)

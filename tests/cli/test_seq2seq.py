@@ -109,6 +109,16 @@ def test_entities_are_judged_by_f1(folder, tmp_path, capsys, no_page):
     assert json_of(command, capsys)["metric"] == "f1"
 
 
+def test_iob1_is_turned_into_iob2_when_asked(folder, tmp_path, capsys, no_page):
+    path = tmp_path / "iob1.conll"
+    path.write_text("".join(f"Ann{number} I-PER\nsleeps O\n\n" for number in range(30)))
+    command = ["seq2seq", "train", path, "--recipe", folder / "recipe.yaml", "--scheme", "iob2", "--epochs", "0.1"]
+    printed = output_of([*command, "--out", tmp_path / "run"], capsys).err
+    assert f"{path}: 30 labels turned from I- to B- (IOB1 to IOB2)" in printed
+    outputs = json.loads((tmp_path / "run" / "data" / "vocabulary.json").read_text())["outputs"]
+    assert set(outputs) == {"B-PER", "O"}
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

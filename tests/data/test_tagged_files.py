@@ -83,6 +83,8 @@ def test_german_of_conll_2003_as_published(tmp_path):
         f"{tmp_path}/deu.train: read as Latin-1, since it is no UTF-8",
         f"{tmp_path}/deu.train: 2 labels turned from I- to B- (IOB1 to IOB2)",
     ]
+    (tmp_path / "new").write_text("Köln B-LOC\n")
+    assert load_tagged(tmp_path / "new", Layout(scheme="iob2")).messages() == []
     lemmas = load_tagged(tmp_path / "deu.train", Layout(word_column=1))
     assert words_of(lemmas) == ["Köln sein", "Bonn"]
 
@@ -110,7 +112,11 @@ def numbered(path, count, first=0):
 
 def test_a_single_file_is_split_and_the_same_words_stay_together(tmp_path):
     path = numbered(tmp_path / "all.conll", 40)
+    path.write_text(path.read_text() + "ragged\n")
     splits = load_tagged_splits(path, share=0.2, seed=1)
+    assert splits.messages() == [
+        f"warning: 1 of 81 sentences left out: {path}:161: It has 1 columns; expected 2, as most lines have."
+    ]
     parts = [words_of(part) for part in splits]
     everything = [f"{letter}{number}" for letter in "wW" for number in range(40)]
     assert sorted(word for part in parts for word in part) == sorted(everything)

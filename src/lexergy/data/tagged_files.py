@@ -72,7 +72,8 @@ def load_tagged(source: str | Path, layout: Layout = AS_IT_IS) -> TaggedFile:
         raise LexergyError(f"`{source}` holds no sentence that can be read{reasons or '; it is empty.'}")
     if layout.scheme == "iob2":
         sentences, changed = _in_iob2(sentences)
-        notes.append(f"{source}: {changed} labels turned from I- to B- (IOB1 to IOB2)")
+        if changed:
+            notes.append(f"{source}: {changed} labels turned from I- to B- (IOB1 to IOB2)")
     return TaggedFile(sentences, unreadable, notes)
 
 

@@ -140,5 +140,5 @@ def _split(file: TaggedFile, held_out: dict[str, TaggedFile], share: float, seed
         part: TaggedFile([file.sentences[number] for number in sorted(chosen)], [], [])
         for part, chosen in numbers.items()
     }
-    parts["train"] = parts["train"]._replace(unreadable=file.unreadable, notes=file.notes)
+    parts["train"].notes.extend(file.messages())
     return TaggedSplits(**parts, **held_out)

@@ -24,6 +24,10 @@ class FormatName(StrEnum):
     stagged = "stagged"
 
 
+class SchemeName(StrEnum):
+    iob2 = "iob2"
+
+
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy seq2seq train`.")]
 Normalisation = Annotated[
     NormalisationName | None,
@@ -44,6 +48,14 @@ WordColumn = Annotated[
 LabelColumn = Annotated[
     int | None,
     typer.Option("--label-column", help="Column of the labels, counted from 0.", show_default="the last"),
+]
+Scheme = Annotated[
+    SchemeName | None,
+    typer.Option(
+        "--scheme",
+        help="Turn labels of entities in IOB1, as CoNLL-2003 was published, into this.",
+        show_default="labels stay as they are",
+    ),
 ]
 LengthPenalty = Annotated[
     float,

@@ -7,7 +7,7 @@ import typer
 
 from lexergy.cli.options import Json, Out, Seed, at_least, positive
 from lexergy.cli.render import print_json, print_lines, print_table
-from lexergy.cli.verbs.seq2seq.options import FileFormat, LabelColumn, Normalisation, WordColumn, tell
+from lexergy.cli.verbs.seq2seq.options import FileFormat, LabelColumn, Normalisation, Scheme, WordColumn, tell
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def train(
     file_format: FileFormat = None,
     word_column: WordColumn = None,
     label_column: LabelColumn = None,
+    scheme: Scheme = None,
     start: Start = None,
     epochs: Epochs = None,
     learning_rate: LearningRate = None,
@@ -116,6 +117,7 @@ def train(
         "format": file_format,
         "word_column": word_column,
         "label_column": label_column,
+        "scheme": scheme,
     }
     changed = _changed(
         load_recipe(recipe, SearchAwareRecipe),

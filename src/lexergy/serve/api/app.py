@@ -44,6 +44,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     429: {"description": "The queue is full; the header Retry-After says when to ask again."},
     503: {"description": "The models are being loaded, or the server is shutting down."},
 }
+STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: about | {"model": answers.ErrorAnswer} for code, about in _ERRORS.items()
 }
@@ -130,7 +131,7 @@ def _add_texts(app: FastAPI, desk: Desk, settings: ServerSettings) -> None:
 
         return EventStream(desk, desk.submit(plan.texts), settings, grown, lambda: reply.last_chunk(with_usage))
 
-    @app.post("/v1/completions", response_model=answers.Completion, responses=ERRORS)
+    @app.post("/v1/completions", response_model=answers.Completion, responses=ERRORS | STREAM)
     async def completions(body: CompletionRequest, request: Request) -> Response:
         """Continue a prompt, by the base LM or by a joint model: candidates of the LM, one drawn by its energy."""
         catalogue = desk.ready()
@@ -142,7 +143,7 @@ def _add_texts(app: FastAPI, desk: Desk, settings: ServerSettings) -> None:
         await written(reply, plan, request)
         return json_response(reply.completion().model_dump(mode="json"))
 
-    @app.post("/v1/chat/completions", response_model=answers.ChatCompletion, responses=ERRORS)
+    @app.post("/v1/chat/completions", response_model=answers.ChatCompletion, responses=ERRORS | STREAM)
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Answer messages, put into words by the tokenizer's own chat template."""
         catalogue = desk.ready()

@@ -24,6 +24,10 @@ SETTINGS = DetectorSettings(
 
 @pytest.fixture
 def states_detector(word_lm) -> Detector:
+    return make_states_detector(word_lm)
+
+
+def make_states_detector(word_lm) -> Detector:
     return Detector(StatesReader(word_lm, wake(StatesEnergy.for_lm(word_lm, (1, 2), statistics="moments"))), SETTINGS)
 
 

@@ -98,6 +98,8 @@ def test_best_of_is_the_lowest_energy(served):
     candidates = drawn["choices"][0]["lexergy"]["chunks"][0]["candidates"]
     assert [choice["text"] for choice in best["choices"]] == [candidate["text"] for candidate in candidates[:3]]
     assert best["lexergy"]["drawn"] == "lowest energy"
+    nothing = served.post("/v1/completions", **body | {"max_tokens": 0}, best_of=4, n=2).json()
+    assert [choice["text"] for choice in nothing["choices"]] == ["", ""]
     assert sum(candidate["weight"] for candidate in candidates) == pytest.approx(1)
 
 

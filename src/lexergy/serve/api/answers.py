@@ -169,7 +169,11 @@ class RerankAnswer(BaseModel):
 
 
 class ScoredToken(BaseModel):
+    """Letters start .. end - 1 of the text; tokens that are bytes of one letter have the same."""
+
     text: str
+    start: int
+    end: int
     log_score: float
 
 

@@ -18,7 +18,7 @@ def score_texts(scorer: TextScorer, texts: Sequence[str]) -> list[answers.Scored
             num_tokens=len(score.log_scores),
             num_pieces=score.num_pieces,
             tokens=[
-                answers.ScoredToken(text=text[start:end], log_score=value)
+                answers.ScoredToken(text=text[start:end], start=start, end=end, log_score=value)
                 for (start, end), value in zip(score.spans, score.log_scores, strict=True)
             ],
         )

@@ -137,7 +137,7 @@ def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]
     manner, length = texts[0].manner, texts[0].next_length
     joint = model.stopping(manner.stop_at_end)
     if length == 0:
-        return [[_nothing(joint.lm, text)] for text in texts]
+        return [[_nothing(joint.lm, text)] * (manner.keep_best or 1) for text in texts]
     prefix = torch.tensor([[*text.prompt, *text.tokens] for text in texts])  # (B, P)
     decoding = manner.decoding
     drawn = _draw(

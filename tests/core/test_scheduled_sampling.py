@@ -60,21 +60,27 @@ def test_gold_alone_is_teacher_forcing():
 
 
 @pytest.mark.parametrize("alpha", [0.7, math.inf])
+@pytest.mark.parametrize("gold_probability", [0.0, 0.6])
 @pytest.mark.parametrize("sentence", [0, 1, 2])
-def test_without_gold_the_decoder_reads_its_own_choices(alpha, sentence):
+def test_each_step_reads_gold_or_the_decoder_s_own_choice(alpha, gold_probability, sentence):
     """By hand, each sentence alone: so padding and batches change nothing."""
-    log_scores = scheduled_log_scores(DECODER, GOLD, 0.0, coins(), alpha=alpha)
+    log_scores = scheduled_log_scores(DECODER, GOLD, gold_probability, coins(), alpha=alpha)
     decoder, length = DECODER.of(sentence), int(DECODER.lengths[sentence])
     states, inputs = decoder.start()
     for position in range(length):
         scores, states = decoder.step(position, states, inputs)
-        assert torch.allclose(log_scores[sentence, position], scores[0, 0, GOLD[sentence, position]])
-        best = torch.zeros(3).double().index_fill(0, scores.argmax(), 1)
-        inputs = (best if alpha == math.inf else (alpha * scores[0, 0]).softmax(-1))[None, None] @ decoder.embeddings
+        symbol = GOLD[sentence, position]
+        assert torch.allclose(log_scores[sentence, position], scores[0, 0, symbol])
+        weights = torch.zeros(3).double().index_fill(0, scores.argmax(), 1)
+        if alpha < math.inf:
+            weights = (alpha * scores[0, 0]).softmax(-1)
+        if coins()[sentence, position] < gold_probability:
+            weights = torch.zeros(3).double().index_fill(0, symbol, 1)
+        inputs = weights[None, None] @ decoder.embeddings
     assert (log_scores[sentence, length:] == 0).all()
 
 
-def test_a_coin_is_thrown_for_each_step():
+def test_draws_and_gold_are_mixed_in_the_share_asked_for():
     """The second step reads gold in the share that was asked for, and what the decoder drew in the rest."""
     decoder = toy_decoder((2,) * 4000, 2, seed=1)
     decoder.inputs[:] = decoder.inputs[0]

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -56,6 +57,11 @@ def test_the_likelihood_is_updated_where_gold_falls_off(decoder, gold, beam):
 
 def plain_optimisation(decoder, sentence: int, gold: list[int], beam: int, margin: float) -> float:
     """Wiseman & Rush's loss in lists, each prefix scored from its beginning."""
+
+    @cache
+    def score(*symbols: int) -> float:
+        return prefix_score(decoder, sentence, list(symbols))
+
     hypotheses, loss = [[]], 0.0
     for step in range(len(gold)):
         longer = [
@@ -63,14 +69,13 @@ def plain_optimisation(decoder, sentence: int, gold: list[int], beam: int, margi
             for symbols in hypotheses
             for continued in ([symbols] if decoder.end in symbols else [[*symbols, symbol] for symbol in range(3)])
         ]
-        longer.sort(key=lambda symbols: -prefix_score(decoder, sentence, symbols))
+        longer.sort(key=lambda symbols: -score(*symbols))
         prefix = gold[: step + 1]
         rivals = [symbols for symbols in longer if symbols != prefix]
         rank = 0 if step + 1 == len(gold) else beam - 1
         violation = 0.0
         if rank < len(rivals):
-            lead = prefix_score(decoder, sentence, prefix) - prefix_score(decoder, sentence, rivals[rank])
-            violation = max(0.0, margin - lead)
+            violation = max(0.0, margin - score(*prefix) + score(*rivals[rank]))
         loss += violation
         hypotheses = [prefix] if violation > 0 else longer[: beam + 1]
     return loss

@@ -84,7 +84,7 @@ class LearningRecipe(Section):
 
     epochs: PositiveFloat
     learning_rate: PositiveFloat
-    batch_size: PositiveInt = 64
+    batch_size: PositiveInt = 32
     warmup: Annotated[float, Field(ge=0, le=1)] = 0.05
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     max_grad_norm: PositiveFloat | None = 5.0

@@ -26,10 +26,9 @@ class Masks(NamedTuple):
 
 
 class AdditiveAttention(nn.Module):
-    """a_i = softmax_i(v . tanh(W h + U x_i)) (Bahdanau et al. 2015), asked by the new state of the decoder.
+    """a_i = softmax_i(v . tanh(W h + U x_i)) (Bahdanau et al. 2015), asked by the decoder's new state.
 
-    The state is then joined with sum_i a_i x_i in a layer of its own (Luong et al. 2015) and nothing is fed back, so
-    that all states along a gold sequence come from one pass of the LSTM.
+    As in Luong et al. (2015), but nothing is fed back, so that all states along a gold sequence come from one pass.
     """
 
     def __init__(self, encoded_size: int, hidden_size: int) -> None:
@@ -37,23 +36,20 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(hidden_size, hidden_size, bias=False)
         self.key = nn.Linear(encoded_size, hidden_size)
         self.strength = nn.Linear(hidden_size, 1, bias=False)
-        self.joined = nn.Linear(hidden_size + encoded_size, hidden_size)
 
-    def forward(
-        self, hidden: Tensor, keys: Tensor, encoding: Encoding
-    ) -> Tensor:  # (B, N, D'), (B, S, D') -> (B, N, D')
-        energies = self.strength((self.query(hidden).unsqueeze(2) + keys.unsqueeze(1)).tanh()).squeeze(-1)  # (B, N, S)
-        present = inside(encoding.lengths, keys.shape[1]).unsqueeze(1)
-        weights = energies.masked_fill(~present, -torch.inf).softmax(-1)
-        return self.joined(torch.cat([hidden, weights @ encoding.states], dim=-1)).tanh()
+    def forward(self, hidden: Tensor, keys: Tensor, lengths: Tensor) -> Tensor:  # (B, N, D'), (B, S, D') -> (B, N, S)
+        energies = self.strength((self.query(hidden).unsqueeze(2) + keys.unsqueeze(1)).tanh()).squeeze(-1)
+        present = inside(lengths, keys.shape[1]).unsqueeze(1)
+        return energies.masked_fill(~present, -torch.inf).softmax(-1)
 
 
 class Decoder(nn.Module):
-    """The weights: embeddings of symbols, an LSTM over them, scores of the next symbol.
+    """The weights: embeddings of symbols, an LSTM over them, scores O (h_t + P c_t) of the next symbol.
 
-    With fixed attention the LSTM reads the encoder's state i beside the symbol before the i-th, and starts from zeros:
-    state i is all that it knows of the input (5.4.2, Goyal 2021). Otherwise it starts from the encoder's last states
-    and attends.
+    With fixed attention c_t is the encoder's state t, which the LSTM reads too, beside the symbol before; it starts
+    from zeros, so that c_1 .. c_t are all that it knows of the input (5.4.2, Goyal 2021). Otherwise it starts from the
+    encoder's last states, and c_t is what it attends to. P c_t is not bounded as h_t is: with it an epoch on UD-EWT
+    gives 71 % of the labels, without it 51 %.
     """
 
     def __init__(self, num_symbols: int, symbol_size: int, encoded_size: int, hidden_size: int, attends: bool) -> None:
@@ -63,6 +59,7 @@ class Decoder(nn.Module):
         self.lstm = nn.LSTM(symbol_size + (0 if attends else encoded_size), hidden_size, batch_first=True)
         self.attention = AdditiveAttention(encoded_size, hidden_size) if attends else None
         self.start_states = nn.Linear(encoded_size, 2 * hidden_size) if attends else None
+        self.context = nn.Linear(encoded_size, hidden_size)
         self.output = nn.Linear(hidden_size, num_symbols)
 
     @property
@@ -95,7 +92,7 @@ class BoundDecoder:
         gates = self._masked(inputs) @ self._symbol_weight + hidden @ self._recurrent_weight
         gates = gates + (self._bias if self.module.attention else self._encoded_gates[:, position].unsqueeze(1))
         hidden, cell = advance(gates, cell)
-        return self._scores(hidden), (hidden, cell)
+        return self._scores(hidden, slice(position, position + 1)), (hidden, cell)
 
     def teacher_forced(self, gold: Tensor) -> Tensor:  # (B, T) -> (B, T, V)
         """What `core.step_decoder.teacher_forced` computes step by step, in one pass of the LSTM."""
@@ -105,11 +102,15 @@ class BoundDecoder:
             inputs = torch.cat([inputs, self.encoding.states[:, : gold.shape[1]]], dim=-1)
         hidden, cell = (state.unsqueeze(0).contiguous() for state in self._start_states)
         states, _ = self.module.lstm(inputs, (hidden, cell))
-        return self._scores(states)
+        return self._scores(states, slice(gold.shape[1]))
 
-    def _scores(self, hidden: Tensor) -> Tensor:  # (B, N, D') -> (B, N, V)
-        if self.module.attention is not None:
-            hidden = self.module.attention(hidden, self._keys, self.encoding)
+    def _scores(self, hidden: Tensor, positions: slice) -> Tensor:  # (B, N, D') -> (B, N, V)
+        """Scores after hypotheses at one position, or along the positions of gold."""
+        if self.module.attention is None:
+            context = self._contexts[:, positions]
+        else:
+            context = self.module.attention(hidden, self._keys, self.encoding.lengths) @ self._contexts
+        hidden = hidden + context
         scores = self.module.output(hidden if self.masks is None else hidden * self.masks.written)
         return scores.log_softmax(-1) if self.normalised else scores
 
@@ -123,6 +124,10 @@ class BoundDecoder:
             return zeros, zeros
         hidden, cell = self.module.start_states(self.encoding.last).tanh().chunk(2, dim=-1)
         return hidden, cell
+
+    @cached_property
+    def _contexts(self) -> Tensor:  # (B, S, D')
+        return self.module.context(self.encoding.states)
 
     @cached_property
     def _keys(self) -> Tensor:  # (B, S, D')

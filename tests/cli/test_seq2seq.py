@@ -14,6 +14,8 @@ data: {kind: tagging, source: nowhere}
 model: {features: {word: 8, suffix: 4}, symbol_size: 4, encoder_size: 16, decoder_size: 16, minimum: 1}
 objectives:
   cross-entropy: {kind: cross-entropy, learning: {epochs: 6, learning_rate: 0.02, batch_size: 16}}
+  soft-beam:
+    {kind: soft-beam, start: cross-entropy, beam: 2, candidates: 4, learning: {epochs: 1, learning_rate: 0.001}}
 evaluation: {beams: [1, 3], validation_sentences: 20}
 """
 
@@ -95,6 +97,21 @@ def test_a_model_s_own_folder_can_be_asked_and_started_from(tagger, folder, tmp_
     start = report["histories"]["cross-entropy"][0]["validation"]
     assert start["accuracy"] > 0.75  # before its first step
     assert report["beam"] == 2
+
+
+def test_a_search_aware_objective_starts_from_cross_entropy_and_redoes_nothing(tagger, folder, capsys):
+    manifest = (tagger / "cross-entropy" / "stage.json").read_text()
+    report = json_of(training(folder, tagger, "--objective", "soft-beam", "--beam", "3"), capsys)
+    assert (tagger / "cross-entropy" / "stage.json").read_text() == manifest
+    start, last = (report["histories"][name][-1]["validation"] for name in ("cross-entropy", "soft-beam"))
+    assert report["histories"]["soft-beam"][0]["validation"]["cross_entropy"] < start["cross_entropy"] + 0.5
+    assert last["alpha"] == pytest.approx(10.0)
+    assert report["beam"] == 3
+    page = (tagger / "report.html").read_text()
+    assert "Training by soft-beam" in page
+    assert "how peaked the relaxation is" in page
+    soft = ["seq2seq", "evaluate", tagger, folder / "test.conll", "--beam", "2", "--alpha", "5"]
+    assert json_of(soft, capsys)["judgements"][0]["search"]["alpha"] == 5.0
 
 
 def test_entities_are_judged_by_f1(folder, tmp_path, capsys, no_page):

@@ -7,6 +7,7 @@ import typer
 from lexergy.cli.options import Json
 from lexergy.cli.render import print_json, print_table
 from lexergy.cli.verbs.seq2seq.options import (
+    Alpha,
     FileFormat,
     LabelColumn,
     LengthPenalty,
@@ -30,6 +31,7 @@ def evaluate(
     beams: Beams = None,
     normalisation: Normalisation = None,
     length_penalty: LengthPenalty = 0.0,
+    alpha: Alpha = None,
     file_format: FileFormat = None,
     word_column: WordColumn = None,
     label_column: LabelColumn = None,
@@ -53,9 +55,8 @@ def evaluate(
     from lexergy.tasks.search_aware.prediction import evaluate_file
     from lexergy.tasks.search_aware.training import load_sequence_model
 
-    searches = [
-        checked(SearchRecipe, beam=beam, normalisation=normalisation, length_penalty=length_penalty) for beam in beams
-    ]
+    scoring = {"normalisation": normalisation, "length_penalty": length_penalty, "alpha": alpha}
+    searches = [checked(SearchRecipe, beam=beam, **scoring) for beam in beams]
     layout = {"format": file_format, "word_column": word_column, "label_column": label_column}
     evaluation = evaluate_file(load_sequence_model(model), source, searches, **layout)
     tell(evaluation.messages)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import at_least
+from lexergy.cli.options import at_least, positive
 
 
 class NormalisationName(StrEnum):
@@ -63,6 +63,16 @@ LengthPenalty = Annotated[
         "--length-penalty",
         help="Translations are ordered by score / length ** penalty.",
         callback=at_least(0, "0 orders by the score alone"),
+    ),
+]
+
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        "--alpha",
+        help="Decode by the continuous search, as peaked as this.",
+        show_default="hard search",
+        callback=positive("10 is nearly hard search"),
     ),
 ]
 

@@ -7,6 +7,7 @@ import typer
 from lexergy.cli.options import Json, at_least
 from lexergy.cli.render import print_json, print_lines, visible
 from lexergy.cli.verbs.seq2seq.options import (
+    Alpha,
     FileFormat,
     LengthPenalty,
     ModelFolder,
@@ -29,6 +30,7 @@ def predict(
     beam: Beam = 1,
     normalisation: Normalisation = None,
     length_penalty: LengthPenalty = 0.0,
+    alpha: Alpha = None,
     file_format: FileFormat = None,
     word_column: WordColumn = None,
     as_json: Json = False,
@@ -49,7 +51,7 @@ def predict(
     from lexergy.tasks.search_aware.training import load_sequence_model
 
     trained = load_sequence_model(model)
-    search = checked(SearchRecipe, beam=beam, normalisation=normalisation, length_penalty=length_penalty)
+    search = checked(SearchRecipe, beam=beam, normalisation=normalisation, length_penalty=length_penalty, alpha=alpha)
     predicted, messages = predict_file(trained, source, search, format=file_format, word_column=word_column)
     tell(messages)
     if as_json:

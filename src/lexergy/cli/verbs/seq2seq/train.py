@@ -30,7 +30,10 @@ RecipeOption = Annotated[
 ]
 Objective = Annotated[
     str,
-    typer.Option("--objective", help="What is minimised, by its name in the recipe."),
+    typer.Option(
+        "--objective",
+        help="What is minimised, by its name in the recipe: cross-entropy, self-normalised, scheduled, soft-beam, ...",
+    ),
 ]
 Dev = Annotated[
     str | None,
@@ -102,7 +105,8 @@ def train(
 
     \b
       lexergy seq2seq train train.conll --out runs/tagger
-      lexergy seq2seq train ud-ewt --unidirectional --normalisation global --out runs/ewt
+      lexergy seq2seq train train.conll --objective soft-beam --beam 3 --out runs/tagger
+      lexergy seq2seq train ud-ewt --unidirectional --objective soft-beam-global --out runs/ewt
       lexergy seq2seq train conll2003 --recipe ner-cpu --beam 3 --out runs/ner
       lexergy seq2seq train pairs.tsv --recipe translation-search-cpu --out runs/de-en
     """

@@ -4,6 +4,7 @@ import pytest
 
 pytest.register_assert_rewrite("toys")
 pytest_plugins = [
+    "toys.browser",
     "toys.cache",
     "toys.commands",
     "toys.corpora",

@@ -74,9 +74,10 @@ def two_way_share(
     variance = two_way_variance(
         *(float(resampled_means(tensor, names, seed).var()) for names in (prompts, annotators, range(len(values))))
     )
-    trials = share * (1 - share) / variance if variance > 0 else float(fewest)
+    if variance == 0:  # all votes are the same: each prompt or annotator, whichever are fewer, is a trial
+        return clopper_pearson(share, fewest)
     few = float(student.ppf(_UPPER_TAIL, len(values) - 1) / student.ppf(_UPPER_TAIL, fewest - 1)) ** 2
-    return clopper_pearson(share, min(trials * few, len(values)))
+    return clopper_pearson(share, min(few * share * (1 - share) / variance, len(values)))
 
 
 def two_way_variance(of_prompts: float, of_annotators: float, of_votes: float) -> float:

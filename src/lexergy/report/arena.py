@@ -1,6 +1,7 @@
 """What people preferred: one HTML page, and its tables as CSV."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,8 +55,8 @@ def preference_table(result: ArenaResult) -> Table:
             pair.baseline,
             pair.compared,
             f"{pair.rates.num_sentences}",
-            f"{percent(pair.rates.less_rate)} (p {_p_value(pair.rates.less_p_value)})",
-            f"{percent(pair.rates.less_or_equal_rate)} (p {_p_value(pair.rates.less_or_equal_p_value)})",
+            f"{percent(pair.rates.less_rate)}, p {_p_value(pair.rates.less_p_value)}",
+            f"{percent(pair.rates.less_or_equal_rate)}, p {_p_value(pair.rates.less_or_equal_p_value)}",
             interval(pair.preference),
             percent(pair.ties),
             f"{pair.num_votes}",
@@ -166,12 +167,16 @@ def votes_table(judged: JudgedVotes) -> Table:
 
 def interval(estimate: Estimate, percents: bool = True) -> str:
     """`58.3 % (51.2 to 65.0)`."""
+    if math.isnan(estimate.value):
+        return "-"
     value, low, high = (fixed(100 * part, 1) if percents else fixed(part) for part in estimate)
     return f"{value}{' %' if percents else ''} ({low} to {high})"
 
 
 def _p_value(value: float) -> str:
-    return "< 0.0001" if value < 0.0001 else f"{value:.2g}"
+    if math.isnan(value):
+        return "-"
+    return "below 0.0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def headlines(result: ArenaResult) -> list[str]:

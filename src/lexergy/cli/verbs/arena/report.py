@@ -1,7 +1,7 @@
 """`lexergy arena report`: what people preferred."""
 
 from lexergy.cli.options import Json
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.cli.verbs.arena.serve import StudyArgument, VoteFiles
 
 
@@ -17,7 +17,7 @@ def report(study: StudyArgument, votes: VoteFiles = None, as_json: Json = False)
       lexergy arena report arena
       lexergy arena report arena --votes votes-anna.jsonl --votes votes-ben.jsonl
     """
-    from lexergy.report.arena import preference_table, write_arena_report
+    from lexergy.report.arena import headlines, preference_table, write_arena_report
     from lexergy.tasks.arena.results import analyse
     from lexergy.tasks.arena.study import StudyFolder
     from lexergy.tasks.arena.votes import judged_votes
@@ -29,6 +29,7 @@ def report(study: StudyArgument, votes: VoteFiles = None, as_json: Json = False)
     if as_json:
         print_json({**vars(result), "report": page})
         return
-    table = preference_table(result)
+    table = preference_table(result).transposed
     print_table(table.name, table.columns, table.texts, text_columns=table.text_columns)
+    print_paragraphs(*headlines(result))
     print_lines(f"Report: {page}")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
+from scipy.special import lambertw
 from torch import Tensor
 
 from lexergy.core.decoding import pick
@@ -86,3 +87,8 @@ def exponential(step: int, base: float) -> float:
 def annealed(step: int, first: float, last: float, steps: int) -> float:
     """Alpha that grows by one factor at each step, from `first` to `last` after `steps`, and stays there (3.3.3)."""
     return first * math.pow(last / first, min(step / max(steps, 1), 1.0))
+
+
+def inverse_sigmoid_strength(half: float) -> float:
+    """The k whose inverse sigmoid gives gold a probability of one half at step `half`: k log k = half."""
+    return half / float(lambertw(half).real)

@@ -33,6 +33,14 @@ def metric_named(name: str) -> Metric:
     return Metric("BLEU" if name == "bleu" else "chrF", True, _sacrebleu_statistics(scorer), _sacrebleu_value(scorer))
 
 
+def bleu_of_words() -> Metric:
+    """sacreBLEU's BLEU of words that are separated by blanks already (`-tok none`)."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    scorer: Any = BLEU(tokenize="none", force=True)
+    return Metric("BLEU", True, _sacrebleu_statistics(scorer), _sacrebleu_value(scorer))
+
+
 def _word_errors(hypotheses: Sequence[str], reference: str) -> Tensor:
     """Edits between words, and words of the reference: (N, 2). It is what jiwer counts, by the library it uses."""
     from rapidfuzz.distance import Levenshtein

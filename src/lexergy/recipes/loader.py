@@ -14,7 +14,7 @@ from lexergy.recipes.cloze import PretrainingRecipe
 from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.recipes.search_aware import SearchAwareRecipe
+from lexergy.recipes.search_aware import LabelBiasRecipe, SearchAwareRecipe
 from lexergy.recipes.section import OneOf, Recipe, Section
 
 AnySection = typing.TypeVar("AnySection", bound=Section)
@@ -27,6 +27,7 @@ COMMANDS: dict[type[Recipe], str] = {
     MaskedObjectivesRecipe: "lexergy reproduce table-6.1 --recipe RECIPE",
     TranslationRecipe: "lexergy reproduce table-6.6 --recipe RECIPE",
     SearchAwareRecipe: "lexergy seq2seq train --recipe RECIPE",
+    LabelBiasRecipe: "lexergy reproduce figure-5.1 --recipe RECIPE",
 }
 """Which command takes each kind of recipe."""
 

@@ -238,3 +238,13 @@ class SearchAwareRecipe(Recipe):
             names.append(following)
             following = self.objectives[following].start
         return names[::-1]
+
+
+class LabelBiasRecipe(Recipe):
+    """The example of label bias: inputs with their labels, a letter each, the weights of the global model, and the
+    numbers of labels and beams whose searches are compared."""
+
+    pairs: tuple[tuple[str, str], ...]
+    weights: tuple[PositiveFloat, ...]
+    labels: tuple[PositiveInt, ...]
+    beams: tuple[PositiveInt, ...]

@@ -65,6 +65,26 @@ CATALOGUE = {
     "figure-6.2": Entry("masked.figure_6_2", "energy and BLEU of sampled translations, sweep by sweep"),
     "figure-6.3": Entry("masked.figure_6_3", "acceptance while blocks get smaller"),
     "figure-6.4": Entry("masked.figure_6_4", "both energies as cooled targets, sweep by sweep"),
+    "table-3.1": Entry("search_aware.table_3_1", "scheduled sampling, hard and relaxed, of entities"),
+    "table-3.1-translation": Entry("search_aware.table_3_1_translation", "the same of translations"),
+    "table-3.2": Entry("search_aware.table_3_2", "gentle and harsh schedules of scheduled sampling"),
+    "table-4.1": Entry("search_aware.table_4_1", "a tagger trained on what its beam search finds"),
+    "table-4.2": Entry("search_aware.table_4_2", "the same of entities"),
+    "table-5.1": Entry("search_aware.table_5_1", "log-normalisers of taggers, plain and self-normalised"),
+    "table-5.1-translation": Entry("search_aware.table_5_1_translation", "the same of translators"),
+    "table-5.2": Entry(
+        "search_aware.table_5_2",
+        "local and global search-aware taggers, with partial and whole input, from cross-entropy",
+    ),
+    "table-5.3": Entry("search_aware.table_5_3", "the same from a self-normalised start"),
+    "table-5.4": Entry("search_aware.table_5_4", "local and global search-aware translators, from both starts"),
+    "table-5.5": Entry("search_aware.table_5_5", "n-gram precisions and lengths of their translations"),
+    "table-5.6": Entry("search_aware.table_5_6", "their BLEU by the length of the source"),
+    "figure-3.1": Entry(
+        "search_aware.figure_3_1",
+        "the discontinuous objective of scheduled sampling along a line, and relaxations of it",
+    ),
+    "figure-5.1": Entry("search_aware.figure_5_1", "label bias on an example, exactly"),
 }
 
 

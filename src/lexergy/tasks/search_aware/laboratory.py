@@ -15,6 +15,7 @@ from pathlib import Path
 from lexergy.data.vocabulary import END, SequenceVocabulary, build_sequence_vocabulary
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import AnyObjectiveRecipe, SearchAwareRecipe, TaggedRecipe
+from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace
@@ -29,7 +30,7 @@ from lexergy.tasks.search_aware.examples import (
 )
 from lexergy.tasks.search_aware.judging import metric_of, score
 from lexergy.tasks.search_aware.objectives import sequence_objective
-from lexergy.training.objectives.search_aware import Validation
+from lexergy.training.objectives.search_aware import SequenceObjective, Validation
 from lexergy.training.stage import train_into
 
 EXAMPLES, EVALUATION = "examples.json", "evaluation"
@@ -111,12 +112,17 @@ class SequenceLaboratory:
     def _build_model(self, stage: OpenStage, recipe: AnyObjectiveRecipe, start: str | Path | None) -> Facts:
         model = self._untrained(stage.seed) if start is None else Seq2Seq.from_pretrained(start)
         model.model.config.normalisation = recipe.normalisation
-        train = model.pairs(*words_and_outputs(self.examples.train))
-        learning = recipe.learning.training(len(train), stage.seed)
-        objective = sequence_objective(
-            recipe, train, self._validation(model, recipe), model.vocabulary.outputs, learning.max_steps
-        )
+        objective, learning = self.objective(model, recipe, stage.seed)
         return train_into(stage, model.model, objective, learning, save=model.save_pretrained, label=stage.name)
+
+    def objective(
+        self, model: Seq2Seq, recipe: AnyObjectiveRecipe, seed: int
+    ) -> tuple[SequenceObjective, TrainingRecipe]:
+        """A loss over the training sentences, and how it is learnt."""
+        train = model.pairs(*words_and_outputs(self.examples.train))
+        learning = recipe.learning.training(len(train), seed)
+        validation = self._validation(model, recipe)
+        return sequence_objective(recipe, train, validation, model.vocabulary.outputs, learning.max_steps), learning
 
     def _untrained(self, seed: int) -> Seq2Seq:
         sizes = self.recipe.model.model_dump(exclude={"features", "minimum"})

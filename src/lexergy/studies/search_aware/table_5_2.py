@@ -1,0 +1,46 @@
+"""Table 5.2 of Goyal 2021: taggers trained search-aware from a start of plain cross-entropy."""
+
+from collections.abc import Sequence
+
+from lexergy.report.study_page import Conclusion
+from lexergy.studies.search_aware.comparison import ARMS, THESIS, Evidence, Row, Seen
+from lexergy.studies.search_aware.normalisation import (
+    METHOD,
+    SIZES,
+    conclude,
+    examine,
+    global_like_local,
+    printed_rows,
+)
+from lexergy.studies.study import Settings, Study
+from lexergy.tasks.search_aware.arms import ENCODERS, ArmLaboratory
+
+PRINTED = printed_rows((76.54, 77.76, 83.9, 83.93), (92.59, 93.29, 93.76, 93.73))
+
+
+def _examine(laboratory: ArmLaboratory, settings: Settings) -> dict[Row, Seen]:
+    return examine(laboratory, settings, "cross-entropy")
+
+
+def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
+    findings = [
+        global_like_local(
+            evidence,
+            encoder,
+            f"{encoder}: from a start of cross-entropy, global normalisation is no better than local.",
+        )
+        for encoder in ENCODERS
+    ]
+    return conclude(evidence, PRINTED, findings)
+
+
+STUDY = Study(
+    title="Taggers trained search-aware from a cross-entropy start",
+    part="Table 5.2 and Section 5.5",
+    paper=THESIS,
+    method=METHOD,
+    sizes=SIZES,
+    workspace=ARMS,
+    examine=_examine,
+    conclude=_conclude,
+)

@@ -32,7 +32,7 @@ def micro_f1(sums: np.ndarray) -> np.ndarray:  # (..., 3 N): right, predicted an
 
 def macro_f1(sums: np.ndarray) -> np.ndarray:  # (..., 3 N)
     """The mean F1 of the types, in percent (Table 4.2, Goyal 2021)."""
-    return _f1(_by_type(sums)).mean(-1)
+    return np.asarray(_f1(_by_type(sums)).mean(-1))
 
 
 def mean_of(sums: np.ndarray) -> np.ndarray:  # (..., 3): sum of values, of their squares, how many
@@ -41,7 +41,7 @@ def mean_of(sums: np.ndarray) -> np.ndarray:  # (..., 3): sum of values, of thei
 
 def variance_of(sums: np.ndarray) -> np.ndarray:  # (..., 3)
     """Of values around their mean."""
-    return _ratio(sums[..., 1], sums[..., 2]) - mean_of(sums) ** 2
+    return np.asarray(_ratio(sums[..., 1], sums[..., 2]) - mean_of(sums) ** 2)
 
 
 def corpus_estimate(per_run: Sequence[np.ndarray], metric: CorpusMetric) -> Estimate:  # (S, P) each
@@ -83,4 +83,5 @@ def _by_type(sums: np.ndarray) -> np.ndarray:  # (..., 3 N) -> (..., N, 3)
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """0 of nothing is 0."""
-    return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=np.asarray(whole) != 0)
+    zeros = np.zeros(np.broadcast(part, whole).shape)
+    return np.asarray(np.divide(part, whole, out=zeros, where=np.asarray(whole) != 0))

@@ -106,7 +106,7 @@ def trained_plans(group: str, label: str, trained: Arm, settings: Settings) -> d
 def control_plans(laboratory: ArmLaboratory, group: str, trained: Arm, settings: Settings) -> dict[Row, Plan]:
     """The start of a search-aware training, continued on its own objective."""
     tried = tuned(trained, settings)
-    plans = {}
+    plans: dict[Row, Plan] = {}
     for label, control in zip((UPDATES, TIME), controls(laboratory, tried[0]), strict=True):
         rows = {Row(group, label, name): searches(settings)[name] for name in (BEAM, RAW)}
         plans |= {row: Plan(tuned(control, settings), search) for row, search in rows.items()}
@@ -142,8 +142,8 @@ def score(evidence: Sequence[Evidence], row: Row, metric: MetricName, part: Part
 
 def gap(evidence: Sequence[Evidence], first: Row, second: Row, metric: MetricName, part: Part = "test") -> Estimate:
     """By how much the first row is above the second, sentence by sentence."""
-    sides = ([seen[row].parts[part] for seen in evidence] for row in (first, second))
-    return corpus_difference(*([written.parts(metric) for written in side] for side in sides), metric_function(metric))
+    left, right = ([seen[row].parts[part].parts(metric) for seen in evidence] for row in (first, second))
+    return corpus_difference(left, right, metric_function(metric))
 
 
 def better(

@@ -53,8 +53,8 @@ class Scheduling:
 
 def scheduled(scheduling: Scheduling, relaxation: str, *, sampled: bool, settings: Settings) -> Arm:
     alphas = {HARD: None, FIXED: {"first": settings["alpha"]}, ANNEALED: {"first": 1.0, "last": settings["last_alpha"]}}
-    start = {} if scheduling.start is None else {"start": scheduling.start}
-    return arm("scheduled", alpha=alphas[relaxation], sampled=sampled, **start, learning=dict(scheduling.learning))
+    trained = arm("scheduled", alpha=alphas[relaxation], sampled=sampled, learning=dict(scheduling.learning))
+    return trained if scheduling.start is None else trained.but(start=scheduling.start)
 
 
 def mixed(laboratory: ArmLaboratory, trained: Arm, share: float) -> Arm:

@@ -40,11 +40,14 @@ class Written:
         """What the metric adds up over sentences."""
         return np.array(_PARTS[metric](self.gold, self.predicted), dtype=float)
 
-    def where(self, shortest: int, longest: float) -> "Written":
+    def where(self, shortest: float, longest: float) -> "Written":
         """The sentences of more than `shortest` and at most `longest` words."""
         rows = [row for row, length in enumerate(self.source_lengths) if shortest < length <= longest]
-        sides = (self.source_lengths, self.gold, self.predicted)
-        return Written(*([side[row] for row in rows] for side in sides))
+        return Written(
+            [self.source_lengths[row] for row in rows],
+            [self.gold[row] for row in rows],
+            [self.predicted[row] for row in rows],
+        )
 
 
 def metric_function(name: MetricName) -> CorpusMetric:

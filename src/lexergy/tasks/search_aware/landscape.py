@@ -74,7 +74,7 @@ def walk_line(model: Seq2Seq, examples: Sequence[Example], line: Line, seed: int
         sentence = pairs.select(torch.tensor([row]))
         for number in range(len(places) - 1):
             if not torch.equal(seen[number][1][row], seen[number + 1][1][row]):
-                ends = walker.closest(*places[number : number + 2], sentence)
+                ends = walker.closest(places[number], places[number + 1], sentence)
                 left, right = (walker.at(place, sentence, alphas)[0] for place in ends)
                 for name in alphas:
                     jumps[name].append(abs(float(right[name] - left[name])))

@@ -27,3 +27,16 @@ def test_who_ends_early_or_late_pays_for_each_step():
         [[0, 1, end, 0, 0], [end, PADDING, PADDING, PADDING, PADDING], [0, 1, 1, 0, 1], [0, 0, 0, end, 0]]
     )
     assert sequence_cost(decoder, written, costs).tolist() == [0, 2, 3, 2]
+
+
+def test_what_has_no_gold_costs_nothing():
+    decoder = toy_decoder((3,))
+    costs = hamming_costs(decoder, torch.tensor([[0, PADDING, 2]]))
+    assert sequence_cost(decoder, torch.tensor([[1, 1, 1]]), costs).tolist() == [2]
+
+
+def test_any_cost_is_counted_up_to_the_length():
+    decoder = toy_decoder((4, 2))
+    written = torch.tensor([[0, 2, 2, 1], [0, 1, 2, 2]])
+    total = sequence_cost(decoder, written, lambda position, symbols: 10.0**position * (symbols + 1))
+    assert total.tolist() == [2331, 21]

@@ -31,7 +31,7 @@ def test_from_files_to_a_report(files, tmp_path, capsys):
     made = json_of(["arena", "make", "--files", weak, strong, "--people", people, "--out", study, *options], capsys)
     assert made["systems"] == ["weak", "strong"]
     assert (made["qualifying"], made["check"]) == (4, 3)
-    assert made["pair"] == 29 - 7 - made["facts"]["alike"]
+    assert made["pair"] == 29 - 7 - made["facts"]["left_out_as_alike"]
     folder = StudyFolder(study)
     assert folder.read().rules.code == "DONE"
     sessions = Sessions(folder)

@@ -58,13 +58,12 @@ def preference_table(result: ArenaResult) -> Table:
             f"{percent(pair.rates.less_rate)}, p {_p_value(pair.rates.less_p_value)}",
             f"{percent(pair.rates.less_or_equal_rate)}, p {_p_value(pair.rates.less_or_equal_p_value)}",
             interval(pair.preference),
-            percent(pair.ties),
-            f"{pair.num_votes}",
+            f"{pair.num_votes} ({percent(pair.ties, 0)} ties)",
             interval(pair.alpha, percents=False),
         )
         for pair in result.pairs
     ]
-    columns = ("baseline", "compared", "prompts", "<", "≤", "preference", "ties", "votes", "agreement")
+    columns = ("baseline", "compared", "prompts", "<", "≤", "preference", "votes", "agreement")
     return Table("Which system people preferred", columns, rows)
 
 
@@ -176,7 +175,7 @@ def interval(estimate: Estimate, percents: bool = True) -> str:
 def _p_value(value: float) -> str:
     if math.isnan(value):
         return "-"
-    return "below 0.0001" if value < 0.0001 else f"{value:.2g}"
+    return "<0.0001" if value < 0.0001 else f"{value:.2g}"
 
 
 def headlines(result: ArenaResult) -> list[str]:

@@ -38,7 +38,7 @@ def make_study(name: str, material: Material, rules: Rules, seed: int) -> Study:
         systems=material.systems,
         rules=replace(rules, code=rules.code or _code(), qualifying_code=rules.qualifying_code or _code()),
         comparisons=tuple(replace(entry, id=f"{number:04d}") for number, entry in enumerate(comparisons)),
-        facts={**material.facts, "alike": len(pairs) - len(different)},
+        facts={**material.facts, "left_out_as_alike": len(pairs) - len(different)},
     )
 
 

@@ -186,7 +186,7 @@ def _print(study: "Study", out: Path, as_json: bool) -> None:
     if as_json:
         print_json({"study": out, "id": study.id, "systems": study.systems, **counts, "facts": study.facts})
         return
-    alike = study.facts["alike"]
+    alike = study.facts["left_out_as_alike"]
     print_lines(
         f"Study: {out} ({', '.join(study.systems)})",
         f"{counts['pair']} pairs, {study.rules.votes} votes each; {counts['qualifying']} qualifying comparisons, "

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from lexergy.errors import LexergyError
 from lexergy.serve.api import desk as desk_module
 from lexergy.serve.api.app import create_app
+from lexergy.serve.api.server import run_app
 from toys.served import SETTINGS, serving, until
 
 BODY = {"prompt": "our union", "max_tokens": 8}
@@ -143,3 +144,11 @@ def test_not_ready_while_loading(tiny_catalogue):
         loading.set()
         until(lambda: client.get("/ready").status_code == 200)
     assert (early.status_code, early.headers["Retry-After"]) == (503, "5")
+
+
+def test_what_cannot_be_loaded_ends_the_server():
+    def load():
+        raise LexergyError("the weights are damaged")
+
+    with pytest.raises(LexergyError, match="the weights are damaged"):
+        run_app(load, SETTINGS, "127.0.0.1", 0)

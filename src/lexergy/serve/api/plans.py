@@ -13,7 +13,7 @@ from lexergy.serve.api.writing import Manner, Text
 
 DEFAULT_TOKENS = 16  # OpenAI's, for completions
 DEFAULT_CHAT_TOKENS = 128
-MAX_DOUBLINGS = 16  # candidates drawn at most towards a target ESS, as a multiple of the first ones
+MOST_GROWTH = 16  # candidates drawn at most towards a target ESS, as a multiple of the first ones
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _most_candidates(settings: ServerSettings, extension: Extension, count: int 
     if extension.target_ess is None:
         return None
     first = count or extension.candidates or min(settings.default_candidates, settings.max_candidates)
-    return extension.max_candidates or min(settings.max_candidates, first * MAX_DOUBLINGS)
+    return extension.max_candidates or min(settings.max_candidates, first * MOST_GROWTH)
 
 
 def _stop(catalogue: Catalogue, body: Sampling) -> tuple[str, ...]:

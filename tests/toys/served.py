@@ -19,7 +19,9 @@ from lexergy.serve.api.settings import ServerSettings
 from lexergy.testing import EnumerableLM, TableEnergy
 from lexergy.testing import tiny_recipe as tiny_residual_recipe
 
-SETTINGS = ServerSettings(max_tokens=40, max_candidates=300, default_candidates=8, keep_alive_seconds=0.2, queue=32)
+SETTINGS = ServerSettings(
+    max_chunk_tokens=8000, max_tokens=40, max_candidates=300, default_candidates=8, keep_alive_seconds=0.2, queue=32
+)
 CHAT_TEMPLATE = "{% for message in messages %}{{ message.content }} {% endfor %}the"
 
 

@@ -35,6 +35,11 @@ GOOD = {"prompt": "our union", "max_tokens": 2}
         ({"best_of": 301}, "best_of", "at most 300"),
         ({"best_of": 4, "stream": True}, "best_of", "the best is known when all are"),
         ({"best_of": 4, "lexergy": {"candidates": 8}}, "best_of", "leave out those of `lexergy`"),
+        (
+            {"lexergy": {"candidates": 250, "chunk_tokens": 40}, "max_tokens": 40},
+            "lexergy.chunk_tokens",
+            "at most 8000",
+        ),
         ({"lexergy": {"candidates": 301}}, "lexergy.candidates", "at most 300"),
         ({"lexergy": {"max_candidates": 20}}, "lexergy.max_candidates", "expected both"),
         ({"lexergy": {"target_ess": 4, "max_candidates": 301}}, "lexergy.max_candidates", "expected 8 to 300"),

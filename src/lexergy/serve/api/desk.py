@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from lexergy.errors import LexergyError
-from lexergy.models.joint.weights import ROWS_PER_BATCH
 from lexergy.serve.api.catalogue import Catalogue
 from lexergy.serve.api.errors import ApiError, invalid
 from lexergy.serve.api.metrics import Metrics
@@ -211,7 +210,7 @@ class Desk:
                 rows, left = first.rows, []
                 for step in self._steps:
                     text = step.text
-                    if text is not None and text.key == first.key and rows + text.rows <= ROWS_PER_BATCH:
+                    if text is not None and text.key == first.key and first.fits(rows + text.rows):
                         batch.append(step)
                         rows += text.rows
                     else:

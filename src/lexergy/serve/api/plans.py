@@ -98,6 +98,7 @@ def _plan(
     )
     seed = secrets.randbits(63) if body.seed is None else body.seed
     chunk = max_tokens if manner.keep_best else extension.chunk_tokens or _usual_chunk(catalogue, max_tokens)
+    _check_work(settings, manner, min(chunk, max_tokens))
     choices = 1 if manner.keep_best else n
     texts = [
         Text(manner, prompt, seed, place * n + choice, max_tokens, max(1, chunk))
@@ -232,6 +233,16 @@ def _most_candidates(settings: ServerSettings, extension: Extension, count: int 
         return None
     first = count or extension.candidates or min(settings.default_candidates, settings.max_candidates)
     return extension.max_candidates or min(settings.max_candidates, first * MOST_GROWTH)
+
+
+def _check_work(settings: ServerSettings, manner: Manner, chunk: int) -> None:
+    candidates, limit = manner.max_candidates or manner.num_candidates, settings.max_chunk_tokens
+    if candidates * chunk > limit:
+        raise invalid(
+            f"{candidates} candidates of {chunk} tokens are drawn at once; expected at most {limit} tokens here; "
+            "lower the candidates, or let the text be written in chunks by `lexergy.chunk_tokens`.",
+            "lexergy.chunk_tokens",
+        )
 
 
 def _stop(catalogue: Catalogue, body: Sampling) -> tuple[str, ...]:

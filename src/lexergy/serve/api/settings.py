@@ -15,6 +15,7 @@ class ServerSettings:
     max_tokens: int = 1024
     max_candidates: int = 1024
     default_candidates: int = 64
+    max_chunk_tokens: int = 2**16  # of all candidates of a chunk, after which a client that has gone is noticed
     timeout_seconds: float = 300.0
     keep_alive_seconds: float = 10.0
     grace_seconds: float = 30.0

@@ -6,7 +6,7 @@ gives. The random numbers of a chunk depend on (seed, the text's number, the chu
 different requests may share a batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -26,6 +26,7 @@ from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 from lexergy.serve.api.catalogue import ServedModel
 
 CHUNKS_OF_A_TEXT = 2**32  # numbers set aside for the chunks of one text
+TOKENS_PER_BATCH = 2**15  # whose keys and values are held at once
 LEAST_LOG_PROB = -9999.0  # of a token that the LM may not write; JSON has no infinity
 INCOMPLETE = "�"  # what the bytes of a letter decode to while some are still to come
 
@@ -104,6 +105,10 @@ class Text:
     def rows(self) -> int:
         return self.manner.num_candidates
 
+    def fits(self, rows: int) -> bool:
+        """Whether a batch of this length has room for so many rows."""
+        return rows <= min(ROWS_PER_BATCH, TOKENS_PER_BATCH // max(1, self.next_length))
+
     def add(self, lm: CausalLM, tokens: Sequence[int]) -> str:
         """Take a chunk in; the text that can be shown by now and was not before."""
         self.tokens += tokens
@@ -155,22 +160,25 @@ def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]
         target_ess=manner.target_ess,
         max_candidates=manner.max_candidates,
     )
-    return [_pieces(model, joint, text, prefix[row], drawn, row) for row, text in enumerate(texts)]
+    # All that can fail comes before any text has grown, so that each may be tried again by itself.
+    drafts = [_drafts(model, joint, text, prefix[row], drawn, row) for row, text in enumerate(texts)]
+    return [list(_pieces(joint.lm, text, own)) for text, own in zip(texts, drafts, strict=True)]
 
 
 def _draw(joint: WeighedLM, prefix: Tensor, *, is_joint: bool, **settings: Any) -> Candidates:  # (B, P)
     if is_joint:
-        return draw_candidates(joint, prefix, rows_per_batch=ROWS_PER_BATCH, **settings)
+        rows = max(1, min(ROWS_PER_BATCH, TOKENS_PER_BATCH // settings["max_new_tokens"]))
+        return draw_candidates(joint, prefix, rows_per_batch=rows, **settings)
     for name in ("target_ess", "max_candidates"):
         del settings[name]
     samples = joint.lm.sample(prefix, num_samples=settings.pop("num_candidates"), **settings)
     return Candidates(samples, torch.zeros_like(samples.log_prob), torch.zeros(len(prefix), dtype=torch.long))
 
 
-def _pieces(
+def _drafts(
     model: ServedModel, joint: WeighedLM, text: Text, prefix: Tensor, drawn: Candidates, row: int
-) -> list[Piece]:  # (P,)
-    """What one text of the batch gets: the candidate that was drawn, or those of lowest energy."""
+) -> list[dict[str, Any]]:  # (P,)
+    """The pieces of one text of the batch, but for their words: the candidate drawn, or those of lowest energy."""
     manner, first_chunk, energy, own = text.manner, text.chunks == 0, drawn.energy[row], slice(row, row + 1)
     tokens, log_prob, lengths, _ = drawn.samples
     samples = Samples(tokens[own], log_prob[own], lengths[own], None)
@@ -187,25 +195,26 @@ def _pieces(
     chosen = [int(drawn.chosen[row])]
     if manner.keep_best is not None:
         chosen = torch.argsort(energy, stable=True)[: manner.keep_best].tolist()
-    pieces = []
-    for place, index in enumerate(chosen):
-        whole = text if place == 0 else replace(text, tokens=[], chunks=0, shown=0, finish=None)
-        log_probs = _log_probs(joint.lm, manner, prefix, rows[index], first_chunk)
-        shown = whole.add(joint.lm, rows[index].tolist())
-        pieces.append(
-            Piece(
-                text=shown,
-                tokens=tuple(rows[index].tolist()),
-                finish=whole.finish,
-                energy=None if model.joint is None else float(energy[index]),
-                log_prob=float(samples.log_prob[0, index]),
-                sampled_tokens=int(samples.lengths.sum()) if place == 0 else 0,
-                log_probs=log_probs,
-                warnings=tuple(told) if place == 0 else (),
-                **common,
-            )
-        )
-    return pieces
+    return [
+        {
+            "tokens": tuple(rows[index].tolist()),
+            "energy": None if model.joint is None else float(energy[index]),
+            "log_prob": float(samples.log_prob[0, index]),
+            "sampled_tokens": int(samples.lengths.sum()) if place == 0 else 0,
+            "log_probs": _log_probs(joint.lm, manner, prefix, rows[index], first_chunk),
+            "warnings": tuple(told) if place == 0 else (),
+            **common,
+        }
+        for place, index in enumerate(chosen)
+    ]
+
+
+def _pieces(lm: CausalLM, text: Text, drafts: Sequence[dict[str, Any]]) -> Iterator[Piece]:
+    """The text grows by the first; further ones, of the best kept, are texts of their own."""
+    others = [replace(text, tokens=list(text.tokens)) for _ in drafts[1:]]
+    for own, draft in zip([text, *others], drafts, strict=True):
+        shown = own.add(lm, draft["tokens"])
+        yield Piece(text=shown, finish=own.finish, **draft)
 
 
 def _nothing(lm: CausalLM, text: Text) -> Piece:

@@ -17,8 +17,11 @@ from lexergy.studies.search_aware.scheduled import (
 from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.search_aware.arms import ArmLaboratory
 
-SETTINGS = {"beam": 3, "alpha": 5.0, "last_alpha": 10.0, "half_at": (1.5, 0.75)}
-SIZES = {"cpu": Size("ner-cpu", SETTINGS), "paper": Size("paper/ner-german", SETTINGS)}
+SETTINGS = {"beam": 3, "alpha": 5.0, "last_alpha": 10.0}
+SIZES = {
+    "cpu": Size("ner-cpu", {**SETTINGS, "half_at": (0.75,)}),
+    "paper": Size("paper/ner-german", {**SETTINGS, "half_at": (1.5, 0.75, 0.25)}),
+}
 SCHEDULING = Scheduling(None, {})
 PRINTED = {  # dev, test
     (CROSS_ENTROPY, ""): (49.43, 53.32),

@@ -27,8 +27,8 @@ from lexergy.studies.search_aware.table_3_1 import SCHEDULING, SETTINGS
 from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.search_aware.arms import ArmLaboratory, arm
 
-SHARES = (3.0, 1.5, 0.75, 0.0)
-PRINTED = {3.0: ("100", 56.33), 1.5: ("10", 55.88), 0.75: ("1", 55.30), 0.0: ("always", 54.83)}
+SHARES = (1.5, 0.75, 0.25, 0.0)
+PRINTED = {1.5: ("100", 56.33), 0.75: ("10", 55.88), 0.25: ("1", 55.30), 0.0: ("always", 54.83)}
 SIZES = {name: Size(recipe, SETTINGS) for name, recipe in (("cpu", "ner-cpu"), ("paper", "paper/ner-german"))}
 PLAIN = Row(GREEDY, CROSS_ENTROPY, "")
 

@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def objective_names(line: Line) -> dict[str, float]:
 
 @torch.no_grad()
 def walk_line(model: Seq2Seq, examples: Sequence[Example], line: Line, seed: int) -> Landscape:
-    """Double precision, no dropout."""
+    """Double precision, no dropout. The model is left somewhere on the line."""
     model.model.double().eval()
     chosen = [example for example in examples if len(example.words) >= line.shortest][: line.sentences]
     pairs = model.pairs(*words_and_outputs(chosen))
@@ -82,7 +81,7 @@ def walk_line(model: Seq2Seq, examples: Sequence[Example], line: Line, seed: int
 
 
 class _Walker:
-    """A model that is moved along a line, and back again."""
+    """A model that is moved along a line."""
 
     def __init__(self, model: Seq2Seq, seed: int) -> None:
         self.model = model.model
@@ -93,26 +92,20 @@ class _Walker:
             drawn = torch.randn(weight.shape, generator=generator, dtype=torch.double).to(weight.device)
             self.direction[name] = drawn * weight.norm() / drawn.norm()
 
-    @contextmanager
-    def moved(self, place: float) -> Iterator[None]:
+    def move(self, place: float) -> None:
         for name, weight in self.model.named_parameters():
-            weight.copy_(self.start[name] + place * self.direction[name])
-        try:
-            yield
-        finally:
-            for name, weight in self.model.named_parameters():
-                weight.copy_(self.start[name])
+            torch.add(self.start[name], self.direction[name], alpha=place, out=weight)
 
     def at(self, place: float, pairs: SequencePairs, alphas: dict[str, float]) -> tuple[dict[str, Tensor], Tensor]:
         """Losses (S,) by objective, and the greedy decisions (S, T - 1) that are read by later steps."""
-        with self.moved(place):
-            decoder = self.model.decoder(pairs.sources, max_symbols=pairs.lengths, normalised=True)
-            coins = torch.ones(pairs.gold.shape, dtype=torch.double)
-            losses = {
-                name: -scheduled_log_scores(decoder, pairs.gold, 0.0, coins, alpha=alpha).sum(-1) / pairs.lengths
-                for name, alpha in alphas.items()
-            }
-            decisions = beam_search(decoder, 1).symbols[:, 0]
+        self.move(place)
+        decoder = self.model.decoder(pairs.sources, max_symbols=pairs.lengths, normalised=True)
+        coins = torch.ones(pairs.gold.shape, dtype=torch.double)
+        losses = {
+            name: -scheduled_log_scores(decoder, pairs.gold, 0.0, coins, alpha=alpha).sum(-1) / pairs.lengths
+            for name, alpha in alphas.items()
+        }
+        decisions = beam_search(decoder, 1).symbols[:, 0]
         last = torch.arange(decisions.shape[1]) == pairs.lengths.unsqueeze(-1) - 1
         return losses, decisions.masked_fill(last, -1)
 

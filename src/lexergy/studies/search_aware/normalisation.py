@@ -92,13 +92,14 @@ def search_findings(evidence: Sequence[Evidence]) -> list[Finding]:
                 f"{encoder}: search-aware training of a locally normalised model improves upon its start.",
                 *(local, rows[BEAM], "accuracy"),
             ),
-            *against_controls(evidence, encoder, local),
+            *against_controls(evidence, local, BEAM),
             better(
                 evidence,
                 f"{encoder}: a globally normalised model that was trained search-aware is above its start, decoded on "
                 "raw scores without any further training.",
                 *(Row(encoder, GLOBAL, BEAM), rows[RAW], "accuracy"),
             ),
+            *against_controls(evidence, Row(encoder, GLOBAL, BEAM), RAW),
             similar(
                 f"{encoder}: soft and hard beam search decode about as well.",
                 "accuracy(soft beam) - accuracy(beam) of the local model, test",
@@ -109,13 +110,13 @@ def search_findings(evidence: Sequence[Evidence]) -> list[Finding]:
     return findings
 
 
-def against_controls(evidence: Sequence[Evidence], encoder: str, trained: Row) -> list[Finding]:
-    """Does it do more than going on with the start's objective?"""
+def against_controls(evidence: Sequence[Evidence], trained: Row, decoding: str) -> list[Finding]:
+    """Does it do more than going on with the start's objective, decoded with the same kind of scores?"""
     return [
         better(
             evidence,
-            f"{encoder}: {trained.training} is above the start {control}.",
-            *(trained, Row(encoder, control, trained.decoding), "accuracy"),
+            f"{trained.group}: {trained.training} is above the start {control}.",
+            *(trained, Row(trained.group, control, decoding), "accuracy"),
         )
         for control in (UPDATES, TIME)
     ]

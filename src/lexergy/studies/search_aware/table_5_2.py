@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 
 from lexergy.report.study_page import Conclusion
-from lexergy.studies.search_aware.comparison import ARMS, THESIS, Evidence, Row, Seen
+from lexergy.studies.search_aware.comparison import (
+    ARMS,
+    BEAM,
+    GREEDY,
+    RAW,
+    START,
+    THESIS,
+    Evidence,
+    Row,
+    Seen,
+    better,
+)
 from lexergy.studies.search_aware.normalisation import (
     METHOD,
     SIZES,
@@ -15,6 +26,7 @@ from lexergy.studies.search_aware.normalisation import (
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.search_aware.arms import ENCODERS, ArmLaboratory
 
+BEAM_GAIN, RAW_GAIN = 2.0, 3.0
 PRINTED = printed_rows((76.54, 77.76, 83.9, 83.93), (92.59, 93.29, 93.76, 93.73))
 
 
@@ -23,7 +35,21 @@ def _examine(laboratory: ArmLaboratory, settings: Settings) -> dict[Row, Seen]:
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:
+    greedy, beam, raw = (Row("unidirectional", START, name) for name in (GREEDY, BEAM, RAW))
     findings = [
+        better(
+            evidence,
+            f"unidirectional: beam search gains at least {BEAM_GAIN:g} points over greedy search.",
+            *(beam, greedy, "accuracy", BEAM_GAIN),
+        ),
+        better(
+            evidence,
+            f"unidirectional: raw scores gain at least {RAW_GAIN:g} points over log-probabilities, without training "
+            "(ours: label bias of the start, undone by search alone).",
+            *(raw, beam, "accuracy", RAW_GAIN),
+        ),
+    ]
+    findings += [
         global_like_local(
             evidence,
             encoder,

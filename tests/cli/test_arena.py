@@ -74,9 +74,9 @@ def test_from_a_run(tiny_run, tmp_path, capsys):
     again = tmp_path / "again"
     json_of([*arguments, "--models", models, "--out", again], capsys)
     assert StudyFolder(again).read().comparisons == content.comparisons
-    other = tmp_path / "other"
-    json_of([*arguments, "--models", "base,joint", "--seed", 1, "--out", other], capsys)
-    assert {entry.texts for entry in StudyFolder(other).read().of_kind("pair")}.isdisjoint(
+    reseeded = tmp_path / "reseeded"
+    json_of([*arguments, "--models", "base,joint", "--seed", 1, "--out", reseeded], capsys)
+    assert {entry.texts for entry in StudyFolder(reseeded).read().of_kind("pair")}.isdisjoint(
         {entry.texts for entry in content.of_kind("pair")}
     )
 

@@ -150,11 +150,11 @@ def test_three_systems_are_ranked(tmp_path):
 
 def test_votes_on_another_study_are_refused(tmp_path):
     folder = write_study(tmp_path / "a", qualifying=0)
-    other = write_study(tmp_path / "b", qualifying=0, pairs=5)
+    smaller = write_study(tmp_path / "b", qualifying=0, pairs=5)
     play(Sessions(folder), "anna", 0, pages=1)
-    play(Sessions(other), "anna", 0, pages=1)
+    play(Sessions(smaller), "anna", 0, pages=1)
     with pytest.raises(LexergyError, match="give the votes of this study only"):
-        judged_votes(folder, [other.votes.path])
+        judged_votes(folder, [smaller.votes.path])
     lost = tmp_path / "lost.jsonl"
     lost.write_text(folder.votes.path.read_text().replace('"page": 1', '"page": 9'))
     with pytest.raises(LexergyError, match="does not have"):

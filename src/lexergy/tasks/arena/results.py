@@ -1,7 +1,7 @@
 """What people's votes say: preferences as in Table 2, with intervals, agreement, position bias, strengths."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -97,7 +97,7 @@ def _pair(kept: Sequence[JudgedVote], baseline: str, compared: str, seed: int) -
     )
 
 
-def _share(votes: Sequence[JudgedVote], seed: int, is_hit) -> Estimate:  # type: ignore[no-untyped-def]
+def _share(votes: Sequence[JudgedVote], seed: int, is_hit: Callable[[JudgedVote], bool]) -> Estimate:
     hits = np.array([float(is_hit(vote)) for vote in votes])
     return two_way_share(hits, [vote.group for vote in votes], [vote.annotator for vote in votes], seed)
 

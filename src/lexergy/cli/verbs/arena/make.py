@@ -13,7 +13,7 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.tasks.arena.continuations import Material
-    from lexergy.tasks.arena.study import Study
+    from lexergy.tasks.arena.study import Rules
 
 QUALIFYING = 12
 PAPER_PAIRS = 333
@@ -116,43 +116,29 @@ def make(
       lexergy arena make --files gpt2.jsonl mine.jsonl --people people.jsonl --out arena
     """
     from lexergy.data.reading import read_text
-    from lexergy.tasks.arena.making import make_study
-    from lexergy.tasks.arena.study import Rules, StudyFolder
+    from lexergy.tasks.arena.study import Rules
 
-    given: dict[str, Any] = {
-        "question": question,
-        "code": code,
-        "consent": None if consent is None else read_text(consent),
-    }
-    rules = Rules(
-        votes=votes,
-        pages=pages,
-        bar=_checked_bar(bar),
-        ties=ties,
-        repeat_every=repeat_every,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    folder = StudyFolder(out)
+    texts = {"question": question, "code": code, "consent": None if consent is None else read_text(consent)}
+    given: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    rules = Rules(votes, pages=pages, bar=_checked_bar(bar), ties=ties, repeat_every=repeat_every, **given)
     if files:
         from lexergy.tasks.arena.continuations import file_material
 
         material = file_material(sources, people, pairs=pairs, qualifying=qualifying, checks=checks, seed=seed)
     else:
-        if people is not None or len(sources) != 1:
-            raise LexergyError(
-                f"{len(sources)} folders{' and `--people`' if people else ''} were given without `--files`; expected "
-                "one run; with `--files`, JSONL files."
-            )
+        _check_run(sources, people)
+        counts = {"pairs": pairs or PAPER_PAIRS, "qualifying": QUALIFYING if qualifying is None else qualifying}
         sampling = {"candidates": candidates, "top_k": top_k, "top_p": top_p, "temperature": temperature}
-        counts = {
-            "pairs": pairs or PAPER_PAIRS,
-            "qualifying": QUALIFYING if qualifying is None else qualifying,
-            "checks": checks,
-        }
-        material = _run_material(sources[0], out, models, energy, seed, counts, sampling)
-    study = make_study(out.name, material, rules, seed)
-    folder.write(study)
-    _print(study, out, as_json)
+        material = _run_material(sources[0], out, models, energy, seed, counts | {"checks": checks}, sampling)
+    _write(material, rules, seed, out, as_json)
+
+
+def _check_run(sources: list[Path], people: Path | None) -> None:
+    if people is not None or len(sources) != 1:
+        raise LexergyError(
+            f"{len(sources)} folders{' and `--people`' if people else ''} were given without `--files`; expected one "
+            "run; with `--files`, JSONL files."
+        )
 
 
 def _checked_bar(bar: float | None) -> float | None:
@@ -181,7 +167,12 @@ def _run_material(
         return texts.material(workspace)
 
 
-def _print(study: "Study", out: Path, as_json: bool) -> None:
+def _write(material: "Material", rules: "Rules", seed: int, out: Path, as_json: bool) -> None:
+    from lexergy.tasks.arena.making import make_study
+    from lexergy.tasks.arena.study import StudyFolder
+
+    study = make_study(out.name, material, rules, seed)
+    StudyFolder(out).write(study)
     counts = {kind: len(study.of_kind(kind)) for kind in ("pair", "qualifying", "check")}
     if as_json:
         print_json({"study": out, "id": study.id, "systems": study.systems, **counts, "facts": study.facts})

@@ -16,12 +16,12 @@ def fuzz(monkeypatch):
 
 
 def test_requests_made_from_the_schema(fuzz, served):
-    counts = fuzz.follow_schema(served.url, 120)
+    counts = fuzz.follow_schema(served.url, 70)
     assert counts["get /v1/models 200"] == 1
-    assert counts["post /v1/completions 400"] + counts["post /v1/completions 404"] > 4
+    assert counts["post /v1/completions 400"] + counts["post /v1/completions 404"] > 2
 
 
 def test_bodies_right_and_wrong(fuzz, served):
-    counts = fuzz.send_bodies(served.url, list(served.catalogue.models), 150)
+    counts = fuzz.send_bodies(served.url, list(served.catalogue.models), 90)
     statuses = {name.rsplit(" ", 1)[1] for name in counts}
     assert {"200", "400", "404"} <= statuses <= {"200", "400", "404", "408", "429"}

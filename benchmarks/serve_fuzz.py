@@ -133,6 +133,8 @@ def send_bodies(url: str, models: list[str], examples: int) -> Counter[str]:
             content = json.dumps(body).encode()
             answer = client.post(f"{url}{path}", content=content, headers={"Content-Type": "application/json"})
             counts[f"{path} {answer.status_code}"] += 1
+            if counts.total() % 1000 == 0:
+                print(counts.total(), "bodies", flush=True)
             assert answer.status_code < 500, (path, body, answer.text)
             if answer.status_code != 200:
                 assert set(answer.json()["error"]) == {"message", "type", "param", "code"}, answer.text
@@ -179,12 +181,16 @@ def main() -> None:
     parser.add_argument("run")
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--detector")
+    parser.add_argument("--part", choices=("both", "schema", "bodies"), default="both")
     arguments = parser.parse_args()
     options = ["--detector", arguments.detector] if arguments.detector else []
     with served(arguments.run, "--candidates", "4", "--max-candidates", "40", "--max-tokens", "40", *options) as server:
         started, before = time.monotonic(), server.memory()
-        counts = follow_schema(server.url, arguments.requests // 3)
-        counts += send_bodies(server.url, server.models(), arguments.requests - counts.total())
+        counts: Counter[str] = Counter()
+        if arguments.part != "bodies":
+            counts += follow_schema(server.url, arguments.requests // (3 if arguments.part == "both" else 1))
+        if arguments.part != "schema":
+            counts += send_bodies(server.url, server.models(), arguments.requests - counts.total())
         print(*(f"{count:7d}  {name}" for name, count in sorted(counts.items())), sep="\n")
         print(f"{counts.total()} requests in {time.monotonic() - started:.0f} s, no server error")
         print(f"resident memory {before:.0f} MB before, {server.memory():.0f} MB after")

@@ -41,6 +41,9 @@ def served(run: str, *options: str) -> Iterator[ServedProcess]:
             while httpx.get(f"{url}/ready").status_code != 200:
                 time.sleep(0.2)
             yield ServedProcess(url, psutil.Process(process.pid), log)
+        except Exception:
+            print(f"the server's status is {process.poll()}, its log:\n{log.read_text()}")
+            raise
         finally:
             process.terminate()
             process.wait()

@@ -26,7 +26,7 @@ def test_serve_until_told_to_stop(tiny_run):
             except httpx.TransportError:
                 return False
 
-        until(ready, 60)
+        until(ready, 120)
         body = {"model": "tiny-lm+second", "prompt": "our union", "max_tokens": 3}
         headers = {"Authorization": "Bearer key"}
         answer = httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=30)

@@ -16,9 +16,9 @@ def fuzz(monkeypatch):
 
 
 def test_requests_made_from_the_schema(fuzz, served):
-    counts = fuzz.follow_schema(served.url, 70)
+    counts = fuzz.follow_schema(served.url, 40)
     assert counts["get /v1/models 200"] == 1
-    assert counts["post /v1/completions 400"] + counts["post /v1/completions 404"] > 2
+    assert counts["post /v1/completions 400"] + counts["post /v1/completions 404"] > 0
 
 
 def test_bodies_right_and_wrong(fuzz, served):

@@ -16,6 +16,7 @@ from lexergy.serve.api.desk import Desk
 from lexergy.serve.api.settings import ServerSettings
 from lexergy.serve.listening import LOOPBACK, address_of, listen
 
+KEEP_CONNECTION = 75  # seconds: longer than clients and proxies keep an idle one, so that none is cut as it is used
 AFTER_GRACE = 5  # seconds in which clients hear that they are handed back
 
 
@@ -72,6 +73,7 @@ def server_of(app: FastAPI, settings: ServerSettings) -> GracefulServer:
         log_level="error",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_CONNECTION,
         timeout_graceful_shutdown=int(settings.grace_seconds) + AFTER_GRACE,
     )
     return GracefulServer(config, app.state.desk, settings.grace_seconds)

@@ -67,12 +67,12 @@ def test_what_is_drawn_follows_the_weights(joint, everything):
 
 
 def test_each_candidate_is_read_at_its_own_length():
-    joint = ResidualEBM(EnumerableLM(), lambda tokens: 0.1 * tokens.sum(1))
+    joint = ResidualEBM(EnumerableLM(), lambda tokens: 0.1 * (tokens + 1).sum(1))  # padding would count
     given = [GivenCandidate(tokens=tokens) for tokens in ((5, 6), (1,), (2, 4, 6))]
     together = joint.rerank([3], given, weigh_by="joint").candidates
     for candidate, item in zip(together, given, strict=True):
         (alone,) = joint.rerank([3], [item]).candidates
-        assert candidate.energy == pytest.approx(0.1 * (3 + sum(item.tokens)), abs=1e-6)
+        assert candidate.energy == pytest.approx(0.1 * (4 + sum(item.tokens) + len(item.tokens)), abs=1e-6)
         assert (candidate.energy, candidate.log_prob) == pytest.approx((alone.energy, alone.log_prob), abs=1e-5)
 
 

@@ -13,6 +13,9 @@ ORIGINS = {
     "tatoeba_de_en": "Tatoeba's pairs, English, a tab, German, are at https://www.manythings.org/anki (deu-eng.zip)",
     "ud_ewt": "UD English-EWT is at https://github.com/UniversalDependencies/UD_English-EWT",
     "wmt14-de-en.tsv": "WMT'14 is `wmt/wmt14` on the Hugging Face Hub, configuration de-en: German, a tab, English",
+    "ccgbank": "CCGbank is LDC2005T13 at https://catalog.ldc.upenn.edu",
+    "conll2003-german": "CoNLL-2003's German part is built from the ECI corpus: https://www.cnts.ua.ac.be/conll2003/ner",
+    "iwslt14-de-en": "IWSLT'14's TED talks, German-English, are at https://wit3.fbk.eu",
 }
 """Where to get what the packaged recipes read."""
 

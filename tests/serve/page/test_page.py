@@ -1,7 +1,6 @@
 """The page at `/` in a real browser."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,28 +8,16 @@ import httpx
 import pytest
 
 from lexergy.serve.page import page
+from toys.browser import in_a_browser
 from toys.detectors import make_states_detector
 from toys.served import SETTINGS, Served, serving
 from toys.texts import MACHINE, written
-
-CHROMIUM = next((path for path in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if path), None)
-in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: the page is not tested")
 
 
 def test_nothing_is_fetched_from_elsewhere(served):
     addresses = set(re.findall(r"""(?:https?:)?//[\w.-]+\.\w+[^\s"'`]*""", page()))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not an address
     assert "default-src 'none'" in served.get("/").headers["Content-Security-Policy"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Writes that happen wholly or not at all, the hash that names a configuration, and the cache."""
+"""Writes that happen wholly or not at all, reads that name what is broken, hashes of configurations, and the cache."""
 
 import hashlib
 import json
@@ -9,10 +9,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from lexergy.errors import LexergyError
 
 # A process id alone would not do: containers give the same one again to the process that resumes the work.
 PROCESS_TOKEN = uuid.uuid4().hex[:8]
+AGAIN = "copy it again, or make it again"
 PARTIAL_NAME = re.compile(r".*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{8}\.partial")
 
 
@@ -50,6 +53,40 @@ def atomic_write_text(path: str | Path, text: str) -> None:
 def atomic_write_json(path: str | Path, value: Any) -> None:
     """Write `value` to `path` as indented JSON wholly or not at all."""
     atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def reading(path: str | Path, remedy: str = AGAIN) -> Iterator[None]:
+    """Whatever a reader raises on a damaged file becomes a line that names the file and what to do.
+
+    Readers of many formats raise whatever a wrong value first breaks, so that no list of exceptions would be whole.
+    """
+    try:
+        yield
+    except (LexergyError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # it names its file, and says what the system has against it
+        raise LexergyError(f"`{path}` cannot be read ({first_line(error)}); {remedy}.") from error
+
+
+Kind = TypeVar("Kind", bound=list | dict)
+
+
+def read_json(path: str | Path, kind: type[Kind], remedy: str = AGAIN) -> Kind:
+    """The JSON object (`dict`) or array (`list`) in a file."""
+    with reading(path, remedy):
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(content, kind):
+        expected = {dict: "an object", list: "an array"}[kind]
+        raise LexergyError(f"`{path}` holds a JSON {type(content).__name__}; expected {expected}; {remedy}.")
+    return content
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, cut to fit into a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
 
 
 def remove_partials(folder: str | Path) -> None:

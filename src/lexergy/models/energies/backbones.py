@@ -20,7 +20,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
 from lexergy.models.loading.sources import model_type_of, resolve_encoder
 from lexergy.models.loading.tokenizer import load_tokenizer
-from lexergy.models.loading.weights import load_weights
+from lexergy.models.loading.weights import load_config, load_weights
 
 CAUSAL_LM, MASKED_LM, ENCODER = "causal_lm", "masked_lm", "encoder"
 
@@ -85,13 +85,13 @@ def encoder_backbone(source: Backbone | str | Path) -> Backbone:
     if kind == ElectricModel.config_class.model_type:
         model = load_weights(ElectricModel, folder).encoder
     else:
-        model = load_weights(AutoModel, folder)
+        model = load_weights(AutoModel, folder, headless=True)
     return Backbone(_body(model), str(source), load_tokenizer(folder))
 
 
 def untrained_encoder(source: str | Path) -> Backbone:
     """An encoder's body without its weights and tokenizer, of which the published ones need no download."""
-    config = PUBLISHED.get(str(source)) or AutoConfig.from_pretrained(resolve_encoder(source).folder)
+    config = PUBLISHED.get(str(source)) or load_config(resolve_encoder(source).folder)
     return Backbone(_body(AutoModel.from_config(config)), str(source))
 
 

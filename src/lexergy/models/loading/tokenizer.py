@@ -9,8 +9,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path
-from lexergy.models.loading.sources import first_line
+from lexergy.files import atomic_path, reading
 
 END_OF_TEXT, MASK, PAD = "<|endoftext|>", "<mask>", "<pad>"
 SPECIAL_TOKENS = [END_OF_TEXT, MASK, PAD]
@@ -19,13 +18,8 @@ NUM_BYTES = 256
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer that `save_pretrained` wrote."""
-    try:
-        return AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise LexergyError(
-            f"the tokenizer in '{folder}' cannot be read ({first_line(error)}); expected a tokenizer.json; "
-            "fetch or save the model again."
-        ) from error
+    with reading(f"tokenizer in {folder}", "expected a tokenizer.json; fetch or save the model again"):
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
 def train_tokenizer(

@@ -1,26 +1,34 @@
-"""Load a causal or masked LM and its tokenizer from a resolved folder, with errors people can act on."""
+"""Load a model and its tokenizer from a resolved folder: all weights or an error, and no code from the folder."""
 
-import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
+import transformers
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging as transformers_logging
 
 from lexergy.errors import LexergyError
+from lexergy.files import reading
 from lexergy.models.architectures import gated_conv  # noqa: F401 (registers itself with transformers)
-from lexergy.models.loading.sources import first_line, resolve_causal_lm, resolve_encoder
+from lexergy.models.loading.sources import FETCH, read_config, resolve_causal_lm, resolve_encoder, whole_folder
 from lexergy.models.loading.tokenizer import load_tokenizer
 
 _STARTED = "gemma"  # all of this family are lost without their BOS token
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "tokenizer.model")
+# Of BERT's pre-training; neither a masked LM nor an encoder here reads them.
+_NEVER_READ = re.compile(r"(^|\.)(pooler|seq_relationship)\.")
 
 
 class LoadedLM(NamedTuple):
@@ -36,18 +44,15 @@ def load_causal_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
 
 def untrained_causal_lm(source: str) -> PreTrainedModel:
     """A model of the shape that one at this source has."""
-    return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(resolve_causal_lm(source).folder))
+    return AutoModelForCausalLM.from_config(load_config(resolve_causal_lm(source).folder))
 
 
 def load_masked_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
-    """The masked LM with its head, and its tokenizer, of a folder or a Hub name.
-
-    An encoder without a head is refused: transformers would give it random weights.
-    """
+    """The masked LM with its head, and its tokenizer, of a folder or a Hub name."""
     folder = Path(resolve_encoder(source).folder)
-    architectures = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("architectures") or []
-    if not any(name.endswith("ForMaskedLM") for name in architectures):
-        named = ", ".join(architectures) or "a model of no named architecture"
+    architectures = read_config(folder).get("architectures") or []
+    if not any(str(name).endswith("ForMaskedLM") for name in architectures):
+        named = ", ".join(map(str, architectures)) or "a model of no named architecture"
         raise LexergyError(
             f"{folder} holds {named}; expected a masked LM with its head (...ForMaskedLM); "
             "train one as the stage `masked_lm` of a run, or fetch one."
@@ -55,15 +60,79 @@ def load_masked_lm(source: str, *, dtype: str = "float32") -> LoadedLM:
     return _load(folder, AutoModelForMaskedLM, dtype)
 
 
-def load_weights(loader: Any, folder: Path, dtype: str = "float32") -> Any:
-    """A model as `loader.from_pretrained` reads it."""
+def load_config(folder: Path) -> PreTrainedConfig:
+    """The configuration of a model that transformers knows by itself."""
+    with reading(folder / "config.json", FETCH):
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)
+
+
+def load_weights(loader: Any, folder: Path, dtype: str = "float32", *, headless: bool = False) -> Any:
+    """A model as `loader.from_pretrained` reads it, if the folder holds each of its weights, and no others.
+
+    transformers would give random numbers to weights that are missing, and leave out those that it does not know. Of a
+    `headless` model, the body of one with a head, the head's may be there.
+    """
+    with reading(folder, f"expected config.json and whole safetensors weights; {FETCH}"), _without_bars():
+        model, loaded = loader.from_pretrained(
+            whole_folder(folder),
+            dtype=getattr(torch, dtype),
+            trust_remote_code=False,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    misfits = {
+        "is missing": loaded["missing_keys"],
+        "is not of this model": _of_body(loaded["unexpected_keys"], model) if headless else loaded["unexpected_keys"],
+        "has another shape": [name for name, *_ in loaded["mismatched_keys"]],
+    }
+    for problem, names in misfits.items():
+        wrong = sorted(name for name in names if not _NEVER_READ.search(name))
+        if wrong:
+            raise LexergyError(
+                f"the weights in '{folder}' do not fit its config.json: {wrong[0]} {problem}"
+                f"{f', and {len(wrong) - 1} more' if len(wrong) > 1 else ''}; {FETCH}."
+            )
+    _check_type(folder)
+    check_finite(model, folder)
+    return model
+
+
+def _check_type(folder: Path) -> None:
+    """Refuse a `model_type` that is not of the class that was saved: two families may have the same weights' names."""
+    config = read_config(folder)
+    for name in config.get("architectures") or []:
+        saved = getattr(getattr(transformers, str(name), None), "config_class", None)
+        if saved is not None and saved.model_type != config["model_type"]:
+            raise LexergyError(
+                f"the model in '{folder}' was saved as a {name} and its config.json says it is of type "
+                f"{config['model_type']!r}; expected {saved.model_type!r}; {FETCH}."
+            )
+
+
+def _of_body(names: Iterable[str], model: PreTrainedModel) -> list[str]:
+    """Those of the weights that lie where the body's own do; a head's have places of their own."""
+    parts = {name for name, _ in model.named_children()}
+    return [name for name in names if name.removeprefix(f"{model.base_model_prefix}.").split(".")[0] in parts]
+
+
+def check_finite(model: nn.Module, folder: str | Path) -> None:
+    """Refuse weights among which is a NaN or an infinity: nothing computed with them would mean anything."""
+    for name, weight in model.named_parameters():
+        if not weight.sum(dtype=torch.float32).isfinite():
+            raise LexergyError(f"the weights in '{folder}' are no numbers: {name} holds NaN or infinity; {FETCH}.")
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """No bar for each model that is loaded: who uses the library has a screen of their own."""
+    enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
     try:
-        return loader.from_pretrained(folder, dtype=getattr(torch, dtype))
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
-        raise LexergyError(
-            f"the model in '{folder}' cannot be read ({first_line(error)}); expected config.json and whole "
-            "safetensors weights; fetch or save it again."
-        ) from error
+        yield
+    finally:
+        if enabled:
+            transformers_logging.enable_progress_bar()
 
 
 def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:

@@ -4,7 +4,6 @@ A row is the source, an end-of-text token, then the target with its masks; only 
 the kernels need not know of the source: E(y | x), with x in the row.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,9 @@ from lexergy.models.architectures.conditional_transformer import (
     EncodedSource,
 )
 from lexergy.models.loading.devices import default_device, device_of
+from lexergy.models.loading.sources import model_type_of
 from lexergy.models.loading.tokenizer import load_tokenizer
+from lexergy.models.loading.weights import load_weights
 from lexergy.models.masked.lm import MaskedLM
 
 SOURCES_AT_ONCE = 256
@@ -43,14 +44,12 @@ class ConditionalMaskedLM(MaskedLM):
         """A folder that holds such a model, or a translation recipe's run with its stage `model`."""
         run = Path(source).expanduser()
         folder = run / "model" if (run / "model").is_dir() else run
-        config = folder / "config.json"
-        kind = json.loads(config.read_text(encoding="utf-8")).get("model_type") if config.is_file() else None
-        if kind != ConditionalTransformerConfig.model_type:
+        if model_type_of(folder) != ConditionalTransformerConfig.model_type:
             raise LexergyError(
                 f"{run} holds no conditional masked LM; expected the run of a translation recipe, as "
                 "`lexergy reproduce table-6.6` makes it in runs/reproduce/translation-cpu-seed0."
             )
-        model = ConditionalTransformer.from_pretrained(folder)
+        model = load_weights(ConditionalTransformer, folder)
         return cls(model.to(default_device()), load_tokenizer(folder))  # type: ignore[arg-type]
 
     def templates(self, sentences: Sequence[str]) -> list[list[int]]:

@@ -25,6 +25,7 @@ from lexergy.models.cloze.pair import NoisePair
 from lexergy.models.cloze.transfer import token_vectors, transferred_vectors
 from lexergy.models.energies.backbones import Backbone, encoder_backbone
 from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
+from lexergy.models.loading.weights import load_weights
 from lexergy.models.scoring.frequencies import log_frequencies, save_frequencies
 from lexergy.recipes.cloze import ClozeModelRecipe, PretrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
@@ -201,7 +202,7 @@ class _Pretraining:
             )
         energies = self._energies(recipe, shape, seed, start_distribution)
         if recipe.noise is not None:
-            towers = TwoTowerModel.from_pretrained(self.workspace.folder / recipe.noise.model)
+            towers = load_weights(TwoTowerModel, self.workspace.folder / recipe.noise.model)
             return NoisePair(energies, towers, finished=True)
         noise_kind = MaskedGenerator if recipe.kind == "electra" else TwoTowerModel
         noise = noise_kind.from_shape(

@@ -79,7 +79,7 @@ def read_json(path: str | Path, kind: type[Kind], remedy: str = AGAIN) -> Kind:
     with reading(path, remedy):
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     if not isinstance(content, kind):
-        expected = {dict: "an object", list: "an array"}[kind]
+        expected = "an array" if kind is list else "an object"
         raise LexergyError(f"`{path}` holds a JSON {type(content).__name__}; expected {expected}; {remedy}.")
     return content
 

@@ -6,7 +6,7 @@ import yaml
 from lexergy.data.corpora import load_corpus
 from lexergy.data.folder import ORIGINS, PREFIX, VARIABLE, locate
 from lexergy.data.phonemes import load_phonemes
-from lexergy.data.translations import load_pairs
+from lexergy.data.translation.pairs import load_pairs
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import packaged_recipes
 from lexergy.runs.fingerprint import fingerprint
@@ -25,7 +25,7 @@ def test_data_is_read_from_the_folder_that_the_variable_names(folder):
     (folder / "sub" / "text.txt").write_text("a\tb\n")
     assert locate("data:sub/text.txt") == folder / "sub" / "text.txt"
     assert [document.text.strip() for document in load_corpus("data:sub/text.txt")] == ["a\tb"]
-    assert load_pairs("data:sub/text.txt") == [("a", "b")]
+    assert load_pairs("data:sub/text.txt").pairs == [("a", "b")]
     assert len(load_phonemes("data:sub/text.txt").tokens) == 1
     assert fingerprint("data:sub/text.txt") == fingerprint(str(folder / "sub" / "text.txt")) is not None
 

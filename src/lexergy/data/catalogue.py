@@ -4,10 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data import conll2003, librispeech, sotu_tasks
+from lexergy.data import librispeech, sotu_tasks
 from lexergy.data.folder import locate
-from lexergy.data.tagged_splits import UD_EWT
-from lexergy.data.word_pairs import TATOEBA
+from lexergy.data.tagging import conll2003
+from lexergy.data.tagging.splits import UD_EWT
+from lexergy.data.translation.words import TATOEBA
 from lexergy.errors import LexergyError
 
 FOLDER = "$LEXERGY_DATA"

@@ -1,7 +1,7 @@
 """Texts to be judged one by one; one that cannot be read is reported with its place and the reason."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from lexergy.data.reading import decode_text, numbered_lines, read_record, read_
 from lexergy.errors import LexergyError
 
 STDIN = "-"
+SHOWN = 3  # of what cannot be read, named one by one
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Unreadable:
 
     place: str
     reason: str
+
+
+def named(unreadable: Sequence[Unreadable]) -> str:
+    """The first few, with their places."""
+    shown = " ".join(f"{entry.place}: {entry.reason}" for entry in unreadable[:SHOWN])
+    return shown if len(unreadable) <= SHOWN else f"{shown} And {len(unreadable) - SHOWN} more."
 
 
 def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:

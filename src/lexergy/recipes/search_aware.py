@@ -33,7 +33,7 @@ class SearchRecipe(Section):
 
 
 class TaggedRecipe(Section):
-    """Sentences with a label for each word (`lexergy.data.tagged_splits.load_tagged_splits`).
+    """Sentences with a label for each word (`lexergy.data.tagging.splits.load_tagged_splits`).
 
     `source` is `ud-ewt`, `conll2003`, a folder or a file; `validation` and `test` other files, or else a `share` of it.
     Training sentences of more than `max_words` are left out.
@@ -52,7 +52,7 @@ class TaggedRecipe(Section):
 
 
 class TranslatedRecipe(Section):
-    """Sentence pairs (`lexergy.data.word_pairs.load_word_pairs`): `tatoeba-de-en`, a file with tabs, or IWSLT'14."""
+    """Pairs: `tatoeba-de-en`, a file with tabs, IWSLT'14 (`lexergy.data.translation.words.load_word_pairs`)."""
 
     kind: Literal["translation"] = "translation"
     source: str

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lexergy.data.translations import Pair, load_pairs, split_pairs
+from lexergy.data.translation.pairs import Pair, load_pairs, split_pairs
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
@@ -131,8 +131,8 @@ class TranslationLaboratory:
 
     def _build_pairs(self, stage: OpenStage) -> Facts:
         recipe = self.recipe.pairs
-        pairs = load_pairs(recipe.path, source_column=recipe.source_column, target_column=recipe.target_column)
-        splits = split_pairs(pairs, validation=recipe.validation, test=recipe.test, seed=stage.seed)
+        file = load_pairs(recipe.path, source_column=recipe.source_column, target_column=recipe.target_column)
+        splits = split_pairs(file.pairs, validation=recipe.validation, test=recipe.test, seed=stage.seed)
         tokenizer = train_tokenizer(
             (text for pair in splits.train for text in pair), recipe.vocab_size, stage.folder / TOKENIZER
         )
@@ -153,7 +153,7 @@ class TranslationLaboratory:
         order = torch.randperm(len(test), generator=torch.Generator().manual_seed(stage.seed)).tolist()
         atomic_write_json(stage.folder / TEST, [list(test[place]) for place in order])
         counts = {"train": len(short[0]), "validation": len(short[1]), "test": len(test)}
-        return {"vocab_size": len(tokenizer), "pairs": counts}
+        return {"vocab_size": len(tokenizer), "pairs": counts, "messages": file.messages()}
 
     def _build_model(self, stage: OpenStage) -> Facts:
         recipe = self.recipe.model

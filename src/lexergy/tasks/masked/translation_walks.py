@@ -13,7 +13,7 @@ from lexergy.core.mcmc.descent import descend
 from lexergy.core.mcmc.metropolis import ChainState, mask_predict
 from lexergy.core.mcmc.sweeps import Sweep
 from lexergy.core.text_metrics import metric_named
-from lexergy.data.translations import Pair
+from lexergy.data.translation.pairs import Pair
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.runs.columns import from_column, to_column
 from lexergy.tasks.masked.mcmc import Sampling, walk_chains

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexergy.data.reading import numbered_lines, read_text
-from lexergy.data.tagged_files import Layout, load_tagged
-from lexergy.data.tagged_splits import load_tagged_splits
-from lexergy.data.translations import load_pairs
-from lexergy.data.word_pairs import load_word_pairs, words_of
+from lexergy.data.tagging.files import Layout, load_tagged
+from lexergy.data.tagging.splits import load_tagged_splits
+from lexergy.data.translation.pairs import load_pairs
+from lexergy.data.translation.words import load_word_pairs, words_of
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_text
 from lexergy.recipes.search_aware import TaggedRecipe, TranslatedRecipe
@@ -42,9 +42,9 @@ class ReadFile(NamedTuple):
 def load_examples(recipe: TaggedRecipe | TranslatedRecipe, seed: int) -> Examples:
     """The examples of a recipe's data; training sentences that are too long are left out."""
     if isinstance(recipe, TranslatedRecipe):
-        splits = load_word_pairs(**recipe.model_dump(exclude={"kind"}), seed=seed)
+        splits, messages = load_word_pairs(**recipe.model_dump(exclude={"kind"}), seed=seed)
         train, validation, test = ([Example(recipe.source, *pair) for pair in part] for part in splits)
-        return Examples(train, validation, test, messages=[])
+        return Examples(train, validation, test, messages)
     layout = Layout(**recipe.model_dump(include=LAYOUT_KEYS))
     tagged = load_tagged_splits(
         recipe.source, layout, validation=recipe.validation, test=recipe.test, share=recipe.share, seed=seed
@@ -81,11 +81,9 @@ def read_sentences(source: str) -> ReadFile:
 
 
 def read_translations(source: str) -> ReadFile:
-    """The pairs of a file with tabs: a sentence, a translation."""
-    pairs = [tuple(map(words_of, pair)) for pair in load_pairs(source)]
-    examples = [Example(f"{source}:{number}", *pair) for number, pair in enumerate(pairs, start=1) if all(pair)]
-    left_out = len(pairs) - len(examples)
-    return ReadFile(examples, [f"warning: {left_out} of {len(pairs)} pairs left out: a side is empty"] * bool(left_out))
+    """The pairs of a file with tabs: a sentence, a translation; what cannot be read is told, the rest is there."""
+    file = load_pairs(source)
+    return ReadFile([Example(source, *map(words_of, pair)) for pair in file.pairs], file.messages())
 
 
 def save_examples(examples: Examples, path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from lexergy.data.tagged_files import Layout
+from lexergy.data.tagging.files import Layout
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.tasks.search_aware.examples import ReadFile, read_sentences, read_tagged, read_translations

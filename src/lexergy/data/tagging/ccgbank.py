@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from lexergy.data.reading import numbered_lines
-from lexergy.data.tagged import TaggedSentence
+from lexergy.data.tagging.sentences import TaggedSentence
 from lexergy.data.texts import Unreadable
 
 # A leaf of a derivation: <L category modified-POS original-POS word predicate-argument-category>

@@ -6,27 +6,26 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from lexergy.data.ccgbank import parse_derivations, parse_supertagged
 from lexergy.data.folder import locate
 from lexergy.data.reading import decode_text, numbered_lines, read_bytes
-from lexergy.data.tagged import TaggedSentence, parse_conll, parse_lines, to_iob2
-from lexergy.data.texts import Unreadable
-from lexergy.data.universal_dependencies import parse_composed
+from lexergy.data.tagging.ccgbank import parse_derivations, parse_supertagged
+from lexergy.data.tagging.sentences import TaggedSentence, parse_conll, parse_lines, to_iob2
+from lexergy.data.tagging.universal_dependencies import parse_composed
+from lexergy.data.texts import Unreadable, named
 from lexergy.errors import LexergyError
 
 Format: TypeAlias = Literal["conll", "lines", "composed", "ccgbank", "stagged"]
 SUFFIXES: dict[str, Format] = {".auto": "ccgbank", ".stagged": "stagged"}
-SHOWN = 3  # problems that are named one by one
 
 
 @dataclass(frozen=True)
 class Layout:
     """How a file is to be read.
 
-    - `conll`: a word per line, in columns (`lexergy.data.tagged.parse_conll`);
+    - `conll`: a word per line, in columns (`lexergy.data.tagging.sentences.parse_conll`);
     - `lines`: a sentence per line, words, a tab, labels;
-    - `composed`: CoNLL-U with labels made of the dependencies (`lexergy.data.universal_dependencies`);
-    - `ccgbank`, `stagged`: derivations of CCGbank, and `word|POS|category` (`lexergy.data.ccgbank`).
+    - `composed`: CoNLL-U with labels made of the dependencies (`lexergy.data.tagging.universal_dependencies`);
+    - `ccgbank`, `stagged`: derivations of CCGbank, and `word|POS|category` (`lexergy.data.tagging.ccgbank`).
 
     `format=None`: by the name (.auto, .stagged), else `lines` where whole sentences stand in a line and `conll` where
     words do. `scheme="iob2"` turns labels of entities in IOB1, as CoNLL-2003 was published, into IOB2. Unless
@@ -81,12 +80,6 @@ def joined(files: Iterable[TaggedFile]) -> TaggedFile:
     """Several files as if they were one."""
     columns = zip(*files, strict=True)
     return TaggedFile(*(list(chain.from_iterable(parts)) for parts in columns))
-
-
-def named(unreadable: list[Unreadable]) -> str:
-    """The first few, with their places."""
-    shown = " ".join(f"{entry.place}: {entry.reason}" for entry in unreadable[:SHOWN])
-    return shown if len(unreadable) <= SHOWN else f"{shown} And {len(unreadable) - SHOWN} more."
 
 
 def _text_of(source: str | Path) -> tuple[str, list[str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lexergy.data.word_pairs import WordPair, load_iwslt14, load_word_pairs, words_of
+from lexergy.data.translation.words import WordPair, load_iwslt14, load_word_pairs, words_of
 from lexergy.errors import LexergyError
 
 
@@ -18,12 +18,12 @@ def numbered_pairs(path, count):
 
 def test_long_sentences_are_left_out_after_the_split(tmp_path):
     path = numbered_pairs(tmp_path / "pairs.tsv", 40)
-    everything = load_word_pairs(path, validation=0.2, test=0.2)
+    everything, _ = load_word_pairs(path, validation=0.2, test=0.2)
     assert sum(map(len, everything)) == 41
-    short = load_word_pairs(path, max_words=4, validation=0.2, test=0.2, source_column=1, target_column=0)
+    short, _ = load_word_pairs(path, max_words=4, validation=0.2, test=0.2, source_column=1, target_column=0)
     assert sum(map(len, short)) == 41
     assert all(pair.source[0] in ("ein", "zu") for part in short for pair in part)
-    shorter = load_word_pairs(path, max_words=3, validation=0.2, test=0.2, source_column=0, target_column=0)
+    shorter, _ = load_word_pairs(path, max_words=3, validation=0.2, test=0.2, source_column=0, target_column=0)
     left_out = WordPair(("too", "many", "words", "here"), ("too", "many", "words", "here"))
     assert sum(map(len, shorter)) == 40
     assert not any(left_out in part for part in shorter)
@@ -31,11 +31,20 @@ def test_long_sentences_are_left_out_after_the_split(tmp_path):
         load_word_pairs(path, max_words=1)
 
 
+def test_a_ragged_line_is_told_and_the_rest_is_there(tmp_path):
+    path = numbered_pairs(tmp_path / "pairs.tsv", 40)
+    path.write_text(path.read_text() + "no translation\n")
+    splits, (message,) = load_word_pairs(path, validation=0.2, test=0.2)
+    assert sum(map(len, splits)) == 41
+    assert "1 of 42 pairs left out" in message
+    assert "pairs.tsv:42" in message
+
+
 def test_tatoeba_by_name_is_german_to_english(tmp_path, monkeypatch):
     (tmp_path / "tatoeba_de_en").mkdir()
     numbered_pairs(tmp_path / "tatoeba_de_en" / "deu.txt", 40)
     monkeypatch.setenv("LEXERGY_DATA", str(tmp_path))
-    assert load_word_pairs("tatoeba-de-en", max_words=4).train[0].source[0] == "ein"
+    assert load_word_pairs("tatoeba-de-en", max_words=4).splits.train[0].source[0] == "ein"
 
 
 def test_iwslt_prepared(tmp_path):
@@ -47,7 +56,7 @@ def test_iwslt_prepared(tmp_path):
         WordPair(("valid", "satz", "&apos;s"), ("valid", "sentence")),
         WordPair((), ("nothing",)),
     ]
-    assert [len(part) for part in load_word_pairs(tmp_path)] == [1, 1, 1]
+    assert [len(part) for part in load_word_pairs(tmp_path).splits] == [1, 1, 1]
     (tmp_path / "test.en").write_text("only one\n")
     with pytest.raises(LexergyError, match="2 sources and 1 targets"):
         load_iwslt14(tmp_path)

@@ -1,9 +1,9 @@
 """Labels composed of dependencies."""
 
-from lexergy.data.tagged import TaggedSentence
-from lexergy.data.tagged_splits import load_tagged_splits
+from lexergy.data.tagging.sentences import TaggedSentence
+from lexergy.data.tagging.splits import load_tagged_splits
+from lexergy.data.tagging.universal_dependencies import composed_labels, parse_composed
 from lexergy.data.texts import Unreadable
-from lexergy.data.universal_dependencies import composed_labels, parse_composed
 
 
 def row(number, form, tag, head, relation):

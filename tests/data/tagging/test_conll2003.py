@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from lexergy.data import conll2003
-from lexergy.data.tagged_splits import load_tagged_splits
+from lexergy.data.tagging import conll2003
+from lexergy.data.tagging.splits import load_tagged_splits
 
 
 @pytest.fixture

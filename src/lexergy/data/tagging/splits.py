@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data.ccgbank import SECTIONS
-from lexergy.data.conll2003 import conll2003
 from lexergy.data.corpora import Document
 from lexergy.data.folder import locate
 from lexergy.data.splits import split_documents
-from lexergy.data.tagged_files import AS_IT_IS, Layout, TaggedFile, joined, load_tagged
+from lexergy.data.tagging.ccgbank import SECTIONS
+from lexergy.data.tagging.conll2003 import conll2003
+from lexergy.data.tagging.files import AS_IT_IS, Layout, TaggedFile, joined, load_tagged
 from lexergy.errors import LexergyError
 
 UD_EWT = {

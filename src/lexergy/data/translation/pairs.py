@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from lexergy.data.corpora import Document
 from lexergy.data.folder import locate
 from lexergy.data.splits import split_documents
+from lexergy.data.texts import Unreadable, named
 from lexergy.errors import LexergyError
 
 
@@ -28,8 +29,25 @@ class PairSplits(NamedTuple):
     test: list[Pair]
 
 
-def load_pairs(path: str | Path, *, source_column: int = 0, target_column: int = 1) -> list[Pair]:
-    """The pairs of a file with one per line, tab-separated, as Tatoeba's are; further columns are left alone."""
+class PairFile(NamedTuple):
+    """What was read of a file."""
+
+    pairs: list[Pair]
+    unreadable: list[Unreadable]
+
+    def messages(self) -> list[str]:
+        """A warning that counts what could not be read and names the first few."""
+        if not self.unreadable:
+            return []
+        total = len(self.pairs) + len(self.unreadable)
+        return [f"warning: {len(self.unreadable)} of {total} pairs left out: {named(self.unreadable)}"]
+
+
+def load_pairs(path: str | Path, *, source_column: int = 0, target_column: int = 1) -> PairFile:
+    """The pairs of a file with one per line, tab-separated, as Tatoeba's are; further columns are left alone.
+
+    A line without both sides is left out, and named; an error where no pair is left.
+    """
     try:
         lines = locate(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -37,16 +55,20 @@ def load_pairs(path: str | Path, *, source_column: int = 0, target_column: int =
         raise LexergyError(
             f"the sentence pairs {path} cannot be read ({reason}); expected a text file with tabs."
         ) from None
-    pairs = []
+    pairs, unreadable = [], []
     for number, line in enumerate(lines, start=1):
-        cells = line.split("\t")
+        cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) <= max(source_column, target_column):
-            raise LexergyError(
-                f"line {number} of {path} has {len(cells)} columns; expected at least "
-                f"{max(source_column, target_column) + 1}, separated by tabs."
-            )
-        pairs.append(Pair(cells[source_column].strip(), cells[target_column].strip()))
-    return pairs
+            reason = f"columns: {len(cells)}; expected at least {max(source_column, target_column) + 1}, between tabs."
+            unreadable.append(Unreadable(f"{path}:{number}", reason))
+        elif not (cells[source_column] and cells[target_column]):
+            unreadable.append(Unreadable(f"{path}:{number}", "a side is empty."))
+        else:
+            pairs.append(Pair(cells[source_column], cells[target_column]))
+    if not pairs:
+        reasons = f": {named(unreadable)}" if unreadable else "; it is empty."
+        raise LexergyError(f"`{path}` holds no pair of sentences that can be read{reasons}")
+    return PairFile(pairs, unreadable)
 
 
 def split_pairs(pairs: Sequence[Pair], *, validation: float, test: float, seed: int) -> PairSplits:

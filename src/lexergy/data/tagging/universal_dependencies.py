@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lexergy.data.tagged import CONLLU_COLUMNS, FORM, UPOS, TaggedSentence, sentence_blocks
+from lexergy.data.tagging.sentences import CONLLU_COLUMNS, FORM, UPOS, TaggedSentence, sentence_blocks
 from lexergy.data.texts import Unreadable
 
 HEAD, RELATION = 6, 7  # columns of CoNLL-U

@@ -1,6 +1,6 @@
 import pytest
 
-from lexergy.data.translations import Pair, linked_groups, load_pairs, plain_words, split_pairs
+from lexergy.data.translation.pairs import Pair, linked_groups, load_pairs, plain_words, split_pairs
 from lexergy.errors import LexergyError
 
 # Two sources share a target, one target has two sources: a chain of three pairs; the others stand alone.
@@ -11,12 +11,26 @@ ALONE = [Pair(f"Satz {number}", f"sentence {number}") for number in range(40)]
 def test_pairs_are_read_in_the_direction_asked_for(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("Hi.\tHallo!\tlicence\nRun!\tLauf!\n", encoding="utf-8")
-    assert load_pairs(path, source_column=1, target_column=0) == [Pair("Hallo!", "Hi."), Pair("Lauf!", "Run!")]
-    path.write_text("Hi.\tHallo!\nRun!\n", encoding="utf-8")
-    with pytest.raises(LexergyError, match=r"line 2 of .* has 1 columns; expected at least 2"):
-        load_pairs(path)
+    pairs = load_pairs(path, source_column=1, target_column=0)
+    assert pairs == ([Pair("Hallo!", "Hi."), Pair("Lauf!", "Run!")], [])
+    assert pairs.messages() == []
     with pytest.raises(LexergyError, match="cannot be read"):
         load_pairs(tmp_path / "missing.tsv")
+
+
+def test_lines_that_are_no_pair_are_named_and_the_rest_is_read(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("Hi.\tHallo!\nRun!\n\nGo.\t \nStop!\tHalt!\n", encoding="utf-8")
+    file = load_pairs(path)
+    assert file.pairs == [Pair("Hi.", "Hallo!"), Pair("Stop!", "Halt!")]
+    assert [entry.place.rpartition(":")[2] for entry in file.unreadable] == ["2", "3", "4"]
+    (message,) = file.messages()
+    assert message.startswith("warning: 3 of 5 pairs left out:")
+    assert "pairs.tsv:2: columns: 1; expected at least 2" in message
+    assert "pairs.tsv:4: a side is empty." in message
+    path.write_text("Run!\n", encoding="utf-8")
+    with pytest.raises(LexergyError, match=r"holds no pair of sentences that can be read: .*pairs.tsv:1: columns: 1"):
+        load_pairs(path)
 
 
 def test_linked_pairs_are_one_group():

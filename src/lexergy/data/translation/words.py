@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lexergy.data.folder import locate
 from lexergy.data.reading import read_text
-from lexergy.data.translations import Pair, load_pairs, split_pairs
+from lexergy.data.translation.pairs import Pair, load_pairs, split_pairs
 from lexergy.errors import LexergyError
 
 WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
@@ -28,6 +28,13 @@ class WordPairSplits(NamedTuple):
     test: list[WordPair]
 
 
+class ReadWordPairs(NamedTuple):
+    """The parts, and what is to be told of their reading."""
+
+    splits: WordPairSplits
+    messages: list[str]
+
+
 def words_of(sentence: str) -> tuple[str, ...]:
     """Words in lower case: letters and digits, joined by hyphens and apostrophes; each other sign stands alone."""
     return tuple(WORD.findall(sentence.lower()))
@@ -42,7 +49,7 @@ def load_word_pairs(
     validation: float = 0.05,
     test: float = 0.05,
     seed: int = 0,
-) -> WordPairSplits:
+) -> ReadWordPairs:
     """Pairs of 1 to `max_words` words on either side.
 
     `source` is `tatoeba-de-en` (German to English, below `$LEXERGY_DATA`), a tab-separated file, which is split by
@@ -50,17 +57,19 @@ def load_word_pairs(
     """
     if source == "tatoeba-de-en":
         source, source_column, target_column = TATOEBA, 1, 0
+    messages: list[str] = []
     if locate(source).is_dir():
         parts = load_iwslt14(locate(source))
     else:
-        pairs = load_pairs(source, source_column=source_column, target_column=target_column)
-        splits = split_pairs(pairs, validation=validation, test=test, seed=seed)
+        file = load_pairs(source, source_column=source_column, target_column=target_column)
+        messages = file.messages()
+        splits = split_pairs(file.pairs, validation=validation, test=test, seed=seed)
         parts = WordPairSplits(*([_as_words(pair) for pair in part] for part in splits))
     short = WordPairSplits(*([pair for pair in part if _fits(pair, max_words)] for part in parts))
     for name, part in short._asdict().items():
         if not part:
             raise LexergyError(f"`max_words` is {max_words} and leaves no pairs of {source} for {name}; raise it.")
-    return short
+    return ReadWordPairs(short, messages)
 
 
 def load_iwslt14(folder: str | Path, *, source: str = "de", target: str = "en") -> WordPairSplits:

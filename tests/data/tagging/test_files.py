@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from lexergy.data.tagged_files import Layout, load_tagged
-from lexergy.data.tagged_splits import LabelUse, label_use, load_tagged_splits
+from lexergy.data.tagging.files import Layout, load_tagged
+from lexergy.data.tagging.splits import LabelUse, label_use, load_tagged_splits
 from lexergy.errors import LexergyError
 
 GERMAN = "-DOCSTART- -X- -X- -X- O\n\nKöln Köln NE I-NC I-LOC\nist sein VAFIN I-VC O\n\nBonn Bonn NE I-NC I-LOC\n"

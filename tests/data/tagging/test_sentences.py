@@ -2,8 +2,8 @@
 
 import pytest
 
-from lexergy.data.ccgbank import parse_derivations, parse_supertagged
-from lexergy.data.tagged import TaggedSentence, parse_conll, parse_lines, to_iob2
+from lexergy.data.tagging.ccgbank import parse_derivations, parse_supertagged
+from lexergy.data.tagging.sentences import TaggedSentence, parse_conll, parse_lines, to_iob2
 from lexergy.data.texts import Unreadable
 from lexergy.errors import LexergyError
 

@@ -17,6 +17,7 @@ from lexergy.cli.verbs import (
     detect,
     finetune,
     generate,
+    lm_eval,
     mcmc,
     next_token,
     perplexity,
@@ -58,6 +59,7 @@ app.command("pretrain")(pretrain.pretrain)
 app.command("score")(score.score)
 app.command("rerank")(rerank.rerank)
 app.command("rescore")(rescore.rescore)
+app.command("lm-eval")(lm_eval.lm_eval)
 app.command("serve")(serve.serve)
 app.command("explain")(explain_text)
 app.command("data")(data.data)
@@ -146,6 +148,7 @@ def quieten_libraries() -> None:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "HF_HUB_VERBOSITY": "error",
         "TOKENIZERS_PARALLELISM": "false",
+        "TQDM_DISABLE": "1",
     }.items():
         os.environ.setdefault(name, value)
     logging.basicConfig(format="%(message)s", level=logging.ERROR)

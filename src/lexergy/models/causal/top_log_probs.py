@@ -38,3 +38,21 @@ def _part(lm: CausalLM, row: Tensor, prefix_length: int, count: int) -> TopLogPr
     log_prob = pick_log_prob(part.logits, part.rows[:, prefix_length:])[0]
     top = part.logits[0].double().log_softmax(-1).topk(min(count, lm.vocab_size), -1)
     return TopLogProbs(log_prob.cpu(), top.values.cpu(), top.indices.cpu())
+
+
+class GreedyLogProbs(NamedTuple):
+    """Of B continuations."""
+
+    log_prob: Tensor  # (B,) float64
+    is_greedy: Tensor  # (B,) bool, whether each token is the likeliest in its place
+
+
+@torch.inference_mode()
+def greedy_log_probs(lm: CausalLM, rows: Tensor, prefix_length: int) -> GreedyLogProbs:  # (B, L)
+    """log p_LM of the continuations, and whether greedy decoding would write them."""
+    log_prob, is_greedy = [], []
+    for part in row_logits(lm, lm.check_rows(rows, prefix_length), prefix_length):
+        own = part.rows[:, prefix_length:]  # (b, C)
+        log_prob.append(pick_log_prob(part.logits, own).sum(1))
+        is_greedy.append((part.logits.argmax(-1) == own).all(1))
+    return GreedyLogProbs(torch.cat(log_prob).cpu(), torch.cat(is_greedy).cpu())

@@ -104,13 +104,22 @@ class ResidualEBM(WeighedLM):
         length: int,
         num_samples: int = 1000,
         seed: int = 0,
+        prefix_ids: Sequence[int] | None = None,
         rows_per_batch: int = ROWS_PER_BATCH,
     ) -> LogZ:
-        """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix."""
+        """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix.
+
+        The random numbers of a prefix depend on the seed and its id, by default its row.
+        """
         _check_num_samples(num_samples)
         prefix = torch.as_tensor(prefix_tokens).cpu()
         weights = self.log_weights(
-            prefix, length=length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
+            prefix,
+            length=length,
+            num_samples=num_samples,
+            seed=seed,
+            prefix_ids=prefix_ids,
+            rows_per_batch=rows_per_batch,
         )
         return LogZ(
             lower=partition.lower_bound(weights),

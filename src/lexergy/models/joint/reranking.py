@@ -30,7 +30,9 @@ class Reranked:
     warnings: tuple[str, ...]
 
 
-class _Measured(NamedTuple):
+class Measured(NamedTuple):
+    """What continuations of one prefix are weighed by."""
+
     energy: Tensor  # (n,) float64
     log_prob: Tensor  # (n,) float64
 
@@ -57,7 +59,7 @@ def rerank(
     if not rows:
         raise LexergyError("the list of candidates is empty; expected at least one continuation to weigh.")
     proposals = _proposal_log_prob(candidates, weigh_by)
-    energy, log_prob = _measure(joint, prefix, rows)
+    energy, log_prob = measure(joint, prefix, rows)
     log_weights = -energy if weigh_by == "energy" and proposals is None else log_prob - energy
     if proposals is not None:
         log_weights = log_weights - proposals
@@ -77,7 +79,7 @@ def rerank(
     )
 
 
-def _measure(joint: WeighedLM, prefix: Tensor, rows: Sequence[Tensor]) -> _Measured:  # (1, P), n of (C_i,)
+def measure(joint: WeighedLM, prefix: Tensor, rows: Sequence[Tensor]) -> Measured:  # (1, P), n of (C_i,)
     """E and log P_LM of each continuation, each at its own length."""
     energies, log_probs = [], []
     for start in range(0, len(rows), ROWS_PER_BATCH):
@@ -88,7 +90,7 @@ def _measure(joint: WeighedLM, prefix: Tensor, rows: Sequence[Tensor]) -> _Measu
         whole = torch.cat((prefix.expand(len(group), -1), padded), 1)  # (k, L)
         by_token = joint.lm.token_log_prob(whole, prefix_length=prefix.shape[1])  # (k, C)
         log_probs.append(by_token.masked_fill(~inside(lengths, padded.shape[1]), 0).sum(1))
-    return _Measured(torch.cat(energies), torch.cat(log_probs))
+    return Measured(torch.cat(energies), torch.cat(log_probs))
 
 
 def _tokens_of(joint: WeighedLM, candidate: GivenCandidate, number: int) -> Tensor:  # (C,)

@@ -9,8 +9,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.log_probs import token_log_prob
 from lexergy.models.causal.prefix_tree import PrefixTree, reads_trees, tree_logits
+from lexergy.models.causal.text_starts import start_of_text
 from lexergy.models.loading.sources import CAUSAL_LMS
-from lexergy.models.loading.tokenizer import END_OF_TEXT
 from lexergy.models.scoring.frequencies import load_frequencies
 from lexergy.models.scoring.scorer import TOKENS_AT_ONCE, Scorer, TreeScores
 from lexergy.models.scoring.source import ModelSource
@@ -39,13 +39,7 @@ def causal_scorer(lm: CausalLM) -> Scorer:
     """log p(x_t | x_<t) of each token; the first is predicted from the LM's start token, or from end-of-text."""
     if lm.tokenizer is None:
         raise LexergyError(f"the LM {lm.source} has no tokenizer; expected one beside its weights.")
-    start = lm.start_token
-    if start is None:
-        known = lm.tokenizer.get_vocab()
-        candidates = (known.get(END_OF_TEXT), lm.tokenizer.bos_token_id, lm.tokenizer.eos_token_id)
-        start = next((token for token in candidates if token is not None), None)
-    if start is None:
-        raise LexergyError(f"the LM {lm.source} has no token to start a text with; give a `start_token`.")
+    start = start_of_text(lm)
 
     def token_scores(rows: Tensor) -> Tensor:
         rows = rows.to(lm.device)

@@ -1,4 +1,4 @@
-"""Tasks of lm-eval in files of a test's own, and a joint model over seven words whose every text can be written down."""
+"""Tasks of lm-eval in files of a test's own, and a joint model over seven words whose texts can be enumerated."""
 
 import json
 from collections.abc import Sequence

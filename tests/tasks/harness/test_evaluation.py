@@ -106,6 +106,9 @@ def test_differences_are_paired_by_item():
     assert estimates["difference"].value == pytest.approx(0.01)
     assert 0 <= estimates["difference"].low < 0.01 < estimates["difference"].high < 0.05
     assert estimates["base"].high - estimates["base"].low == pytest.approx(2 * 1.96 * 0.05, rel=0.15)
+    alike = paired_estimates({"base": [1.0] * 6, "joint": [1.0] * 6}, lambda items: float(np.mean(items)))
+    assert alike["joint"].low == pytest.approx(0.025 ** (1 / 6))
+    assert alike["difference"] == pytest.approx((0, 0.025 ** (1 / 6) - 1, 1 - 0.025 ** (1 / 6)))
 
 
 def test_plug_ins_find_the_models_by_entry_point(tiny_run):

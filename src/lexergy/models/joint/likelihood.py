@@ -113,9 +113,10 @@ def estimate_log_z(
                 seed=seed,
                 prefix_ids=[space.stream for space in group],
             )
-            columns = (log_z.lower, log_z.upper, log_z.ess, log_z.pareto_k)
-            for space, values in zip(group, zip(*(column.tolist() for column in columns), strict=True), strict=True):
-                estimates[space] = SpaceLogZ(*values, num_samples)
+            for row, space in enumerate(group):
+                columns = (log_z.lower, log_z.upper, log_z.ess, log_z.pareto_k)
+                lower, upper, ess, pareto_k = (float(column[row]) for column in columns)
+                estimates[space] = SpaceLogZ(lower, upper, ess, pareto_k, num_samples)
             bar.advance(len(group))
     return estimates
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
+import lm_eval
 import numpy as np
-from lm_eval import simple_evaluate
+from lm_eval.api.task import Task
 
 from lexergy.core.estimation.bootstrap import group_counts
-from lexergy.core.estimation.findings import BOOTSTRAP_SEED, CONFIDENCE, Estimate
+from lexergy.core.estimation.findings import BOOTSTRAP_SEED, CONFIDENCE, Estimate, clopper_pearson
 from lexergy.errors import LexergyError
 from lexergy.tasks.harness.base_lm import BaseLM
 from lexergy.tasks.harness.joint_lm import JointLM
@@ -57,45 +57,33 @@ def evaluate(
     generation_kwargs: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> HarnessResult:
-    """Each model on all tasks; the seed is that of few-shot examples too."""
-    samples = {
-        name: _samples(model, loaded, limit, num_fewshot, generation_kwargs, seed) for name, model in models.items()
-    }
+    """Each model on all tasks; `seed` is that of few-shot examples."""
+    samples = {}
+    for name, model in models.items():
+        for task in loaded.tasks.values():
+            _configure(task, num_fewshot, generation_kwargs, seed)
+        results = lm_eval.evaluate(lm=model, task_dict={"tasks": loaded.tasks}, limit=limit, bootstrap_iters=0)
+        samples[name] = results["samples"]
     notes = [f"{name}: {note}" for name, model in models.items() for note in model.notes]
     treatments = [item for model in models.values() if isinstance(model, JointLM) for item in model.treatments]
     metrics = [
         result
-        for task, object_ in loaded.tasks.items()
-        for result in _metrics(task, {name: own[task] for name, own in samples.items()}, object_)
+        for task_name, task in loaded.tasks.items()
+        for result in _metrics(task_name, task, {name: own[task_name] for name, own in samples.items()})
     ]
-    return HarnessResult(version("lm_eval"), tuple(metrics), tuple(treatments), tuple(notes))
+    return HarnessResult(lm_eval.__version__, tuple(metrics), tuple(treatments), tuple(notes))
 
 
-def _samples(
-    model: RunLM,
-    loaded: LoadedTasks,
-    limit: int | None,
-    num_fewshot: int | None,
-    generation_kwargs: Mapping[str, Any] | None,
-    seed: int,
-) -> dict[str, list[dict[str, Any]]]:
-    results = simple_evaluate(
-        model=model,
-        tasks=list(loaded.tasks.values()),
-        task_manager=loaded.manager,
-        limit=limit,
-        num_fewshot=num_fewshot,
-        gen_kwargs=dict(generation_kwargs) if generation_kwargs else None,
-        bootstrap_iters=0,
-        random_seed=seed,
-        numpy_random_seed=seed,
-        torch_random_seed=seed,
-        fewshot_random_seed=seed,
-    )
-    return results["samples"]
+def _configure(task: Task, num_fewshot: int | None, generation_kwargs: Mapping[str, Any] | None, seed: int) -> None:
+    """As lm-eval's own command does; a task that wants no examples before its items gets none."""
+    if generation_kwargs and task.OUTPUT_TYPE == "generate_until":
+        task.set_config(key="generation_kwargs", value=dict(generation_kwargs), update=True)
+    if task.get_config("num_fewshot") is None or (num_fewshot is not None and task.get_config("num_fewshot") != 0):
+        task.set_config(key="num_fewshot", value=num_fewshot or 0)
+    task.set_fewshot_seed(seed=seed)
 
 
-def _metrics(task: str, samples: Mapping[str, Sequence[dict[str, Any]]], loaded: Any) -> list[MetricResult]:
+def _metrics(name: str, task: Task, samples: Mapping[str, Sequence[dict[str, Any]]]) -> list[MetricResult]:
     """All metrics of a task, filter by filter."""
     results = []
     first = next(iter(samples.values()))
@@ -103,17 +91,17 @@ def _metrics(task: str, samples: Mapping[str, Sequence[dict[str, Any]]], loaded:
         own = {
             name: [sample for sample in listed if sample["filter"] == filter_name] for name, listed in samples.items()
         }
-        _check_same_items(task, list(own.values()))
+        _check_same_items(name, list(own.values()))
         for metric in own[next(iter(own))][0]["metrics"]:
             values = {name: [sample[metric] for sample in listed] for name, listed in own.items()}
-            aggregation = loaded.aggregation().get(metric, lambda items: float(np.mean(items)))
+            aggregation = task.aggregation().get(metric, lambda items: float(np.mean(items)))
             estimates = paired_estimates(values, aggregation)
             results.append(
                 MetricResult(
-                    task=task,
+                    task=name,
                     metric=metric,
                     filter=filter_name,
-                    higher_is_better=loaded.higher_is_better().get(metric),
+                    higher_is_better=task.higher_is_better().get(metric),
                     num_items=len(next(iter(values.values()))),
                     base=estimates.get("base"),
                     joint=estimates.get("joint"),
@@ -127,7 +115,8 @@ def paired_estimates(values: Mapping[str, list[Any]], aggregation: Aggregation) 
     """A metric of each model, and of `joint` minus `base`, with percentile intervals of the bootstrap over items.
 
     The same items are drawn again for both models (Koehn 2004); `aggregation` is the task's own, whatever it makes of
-    the items' values.
+    the items' values. The bootstrap knows nothing of what did not happen: a share has the interval of Clopper and
+    Pearson (1934), and where no item tells two models apart, they differ by at most what that leaves open.
     """
     num_items = len(next(iter(values.values())))
     counts, _ = group_counts(range(num_items), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, N)
@@ -140,10 +129,20 @@ def paired_estimates(values: Mapping[str, list[Any]], aggregation: Aggregation) 
     if {"base", "joint"} <= set(values):
         whole["difference"] = whole["joint"] - whole["base"]
         again["difference"] = again["joint"] - again["base"]
-    return {
+    estimates = {
         name: Estimate(value, *(np.percentile(again[name], _TAILS).tolist() if num_items > 1 else (np.nan, np.nan)))
         for name, value in whole.items()
     }
+    if all(_are_hits(own) and whole[name] == np.mean(own) for name, own in values.items()):
+        estimates |= {name: clopper_pearson(whole[name], num_items) for name in values}
+        if "difference" in whole and values["base"] == values["joint"]:
+            most = clopper_pearson(0.0, num_items).high
+            estimates["difference"] = Estimate(0.0, -most, most)
+    return estimates
+
+
+def _are_hits(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and value in (0, 1) for value in values)
 
 
 def _check_same_items(task: str, listed: Sequence[Sequence[dict[str, Any]]]) -> None:

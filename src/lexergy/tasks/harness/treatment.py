@@ -49,7 +49,6 @@ def treatment(
     task: str, kind: Kind, num_requests: int, num_samples: int = 0, weights: Sequence[tuple[float, float]] = ()
 ) -> Treatment:
     """From the effective sample size and k-hat of each estimate."""
-    ess, pareto_k = (np.array(column, dtype=float) for column in zip(*weights, strict=True)) if weights else ([], [])
     trusted = kind is Kind.BOUND
     return Treatment(
         task=task,
@@ -57,12 +56,12 @@ def treatment(
         num_requests=num_requests,
         num_samples=num_samples,
         num_estimates=len(weights),
-        ess=_median(ess),
-        pareto_k=_median(pareto_k),
+        ess=_median([ess for ess, _ in weights]),
+        pareto_k=_median([pareto_k for _, pareto_k in weights]),
         num_doubtful=0 if trusted else sum(is_doubtful(*pair, num_samples) for pair in weights),
     )
 
 
-def _median(values: Sequence[float] | np.ndarray) -> float:
+def _median(values: Sequence[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return float(np.median(known)) if known else math.nan

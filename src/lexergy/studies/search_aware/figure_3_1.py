@@ -14,7 +14,7 @@ from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.search_aware.arms import ArmLaboratory, arm
 from lexergy.tasks.search_aware.landscape import Landscape, Line
 
-SETTINGS = {"sentences": 8, "points": 201, "shortest": 8, "radius": 1.0, "alphas": (1.0, 10.0, 100.0)}
+SETTINGS = {"sentences": 24, "points": 201, "shortest": 8, "radius": 1.0, "alphas": (1.0, 10.0, 100.0)}
 SIZES = {"cpu": Size("ner-cpu", SETTINGS), "paper": Size("paper/ner-german", SETTINGS)}
 HARD = "hard"
 CONTINUOUS = 1e-4  # nats per word: what is left of a loss's difference at places that are 1e-11 apart

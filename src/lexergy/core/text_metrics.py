@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,10 @@ class Metric(NamedTuple):
     higher_is_better: bool
     statistics: Callable[[Sequence[str], str], Tensor]  # N hypotheses of one reference -> (N, S)
     value: Callable[[Tensor], Tensor]  # (..., S) -> (...)
+
+    def of_sums(self, sums: np.ndarray) -> np.ndarray:  # (..., S) -> (...)
+        """`value` as a `CorpusMetric`."""
+        return self.value(torch.from_numpy(np.ascontiguousarray(sums))).numpy()
 
 
 def metric_named(name: str) -> Metric:

@@ -7,9 +7,10 @@ import pytest
 import sacrebleu
 import yaml
 
+from lexergy.core.estimation import corpus
 from lexergy.core.estimation.findings import Verdict
 from lexergy.report.study_page import write_study
-from lexergy.studies.masked import figure_6_2, figure_6_3, table_6_2, table_6_5, table_6_6, translation
+from lexergy.studies.masked import figure_6_2, figure_6_3, table_6_2, table_6_5, table_6_6
 from lexergy.studies.masked.translation import Followed, Sampler, average, bleu, bleu_gap, during, gap, mixed
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.study import Size
@@ -25,7 +26,7 @@ STUDIES = ("table-6.2", "table-6.3", "table-6.4", "table-6.5", "table-6.6", "fig
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
-    monkeypatch.setattr(translation, "NUM_RESAMPLES", 50)
+    monkeypatch.setattr(corpus, "NUM_RESAMPLES", 50)
 
 
 def walk(texts, *, energy=10.0, novel=0.5, accepted=0.5, sweeps=8, apart=0.0):

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from lexergy.core.decoding import Decoding
-from lexergy.core.estimation.bootstrap import group_counts
-from lexergy.core.estimation.findings import BOOTSTRAP_SEED, Estimate, Finding, Verdict, mean, over_runs
+from lexergy.core.estimation.corpus import corpus_difference, corpus_estimate
+from lexergy.core.estimation.findings import Estimate, Finding, Verdict, mean
 from lexergy.core.mcmc.diagnostics import MIXED_R_HAT, mixing
 from lexergy.core.mcmc.sweeps import Schedule
 from lexergy.core.text_metrics import metric_named
@@ -53,7 +53,6 @@ BLOCK_METHOD = (
     f"Blocks of {FIRST_BLOCK} positions are proposed together, and smaller ones from sweep to sweep, down to single "
     "positions; the thesis does not print its sizes."
 )
-NUM_RESAMPLES = 1000
 COOLING_METHOD = (
     "The target is exp(-E / T), where T starts at 1 and falls by a fixed amount per sweep, to 0.02, where it stays. "
     "One chain per sentence, from the greedy translation. A cooled chain samples no distribution, so that there is no "
@@ -228,22 +227,10 @@ def gap(evidence: Sequence[Seen], first: Hashable, second: Hashable, quantity: Q
 
 def bleu(evidence: Sequence[Seen], name: Hashable) -> Estimate:
     """The corpus's BLEU, with its bootstrap over sentences where there is one seed."""
-    sums = [seen[name].bleu for seen in evidence]
-    return over_runs([_value(statistics) for statistics in sums], [_std_error(statistics) for statistics in sums])
+    return corpus_estimate([seen[name].bleu for seen in evidence], metric_named("bleu").of_sums)
 
 
 def bleu_gap(evidence: Sequence[Seen], first: Hashable, second: Hashable) -> Estimate:
-    """By how much the first BLEU is above the second; the sentences of both are drawn again together (Koehn 2004)."""
-    pairs = [(seen[first].bleu, seen[second].bleu) for seen in evidence]
-    return over_runs([_value(a) - _value(b) for a, b in pairs], [_std_error(a, b) for a, b in pairs])
-
-
-def _value(statistics: np.ndarray) -> float:  # (S, 10)
-    return float(metric_named("bleu").value(torch.from_numpy(statistics).sum(dim=0)))
-
-
-def _std_error(*statistics: np.ndarray) -> float:  # (S, 10)
-    """Of a BLEU, or of the difference of two."""
-    counts, _ = group_counts(range(len(statistics[0])), BOOTSTRAP_SEED, NUM_RESAMPLES)  # (R, S)
-    values = [metric_named("bleu").value(counts @ torch.from_numpy(sums).double()) for sums in statistics]
-    return float((values[0] - values[1] if len(values) == 2 else values[0]).std())
+    """By how much the first BLEU is above the second, the sentences of both drawn again together."""
+    samples = ([seen[name].bleu for seen in evidence] for name in (first, second))
+    return corpus_difference(*samples, metric_named("bleu").of_sums)

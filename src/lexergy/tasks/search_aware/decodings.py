@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 
 from lexergy.core.estimation import corpus
 from lexergy.core.estimation.corpus import CorpusMetric
@@ -53,7 +52,7 @@ class Written:
 def metric_function(name: MetricName) -> CorpusMetric:
     """The metric in percent, of added parts."""
     if name == "bleu":
-        return _bleu
+        return bleu_of_words().of_sums
     return {"accuracy": corpus.accuracy, "f1": corpus.micro_f1, "macro_f1": corpus.macro_f1}[name]
 
 
@@ -111,10 +110,6 @@ def _bleu_parts(gold: Sequence[Sentence], predicted: Sequence[Sentence]) -> np.n
     pairs = zip(gold, predicted, strict=True)
     rows = [statistics([" ".join(guess)], " ".join(right)).numpy() for right, guess in pairs]
     return np.concatenate([np.zeros((0, BLEU_PARTS)), *rows])
-
-
-def _bleu(sums: np.ndarray) -> np.ndarray:  # (..., 10)
-    return bleu_of_words().value(torch.from_numpy(np.ascontiguousarray(sums))).numpy()
 
 
 _PARTS: dict[MetricName, Callable[[Sequence[Sentence], Sequence[Sentence]], list | np.ndarray]] = {

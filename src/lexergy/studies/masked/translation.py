@@ -232,5 +232,5 @@ def bleu(evidence: Sequence[Seen], name: Hashable) -> Estimate:
 
 def bleu_gap(evidence: Sequence[Seen], first: Hashable, second: Hashable) -> Estimate:
     """By how much the first BLEU is above the second, the sentences of both drawn again together."""
-    samples = ([seen[name].bleu for seen in evidence] for name in (first, second))
-    return corpus_difference(*samples, metric_named("bleu").of_sums)
+    left, right = ([seen[name].bleu for seen in evidence] for name in (first, second))
+    return corpus_difference(left, right, metric_named("bleu").of_sums)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import typer
 
 import lexergy
+from lexergy.cli.threads import add_threads_option, spin_shortly
 from lexergy.cli.verbs import (
     arena,
     data,
@@ -69,6 +70,7 @@ app.add_typer(arena.app, name="arena")
 app.add_typer(detect.app, name="detect")
 app.add_typer(finetune.app, name="finetune")
 app.add_typer(seq2seq.app, name="seq2seq")
+add_threads_option(app)
 
 
 def _show_version(asked: bool) -> None:
@@ -100,6 +102,7 @@ def main() -> None:
     """Entry point of the console script."""
     try:
         quieten_libraries()
+        spin_shortly()
         status = run_command(sys.argv[1:])
         _close_stdout()
     except KeyboardInterrupt:

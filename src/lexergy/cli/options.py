@@ -28,6 +28,17 @@ def at_least(minimum: int, remedy: str) -> Check:
     return check
 
 
+def between(minimum: int, maximum: int, remedy: str) -> Check:
+    """A check that an option's value, where given, is in this range: no machine could do with more."""
+
+    def check(param: typer.CallbackParam, value: Number) -> Number:
+        if value is not None and not minimum <= value <= maximum:
+            raise LexergyError(f"`{param.opts[0]}` is {value}; expected {minimum} .. {maximum}; {remedy}.")
+        return value
+
+    return check
+
+
 def share(remedy: str) -> Check:
     """A check that an option's value, where given, is a probability above 0."""
 

@@ -3,11 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help install quickstart test lint docs format clean
+.PHONY: help install quickstart test fuzz kills lint docs format clean
 
 help:
 	@echo "make quickstart   train an energy on SmolLM2-135M's residual, measure it, write a report"
 	@echo "make test         run the tests"
+	@echo "make fuzz         100,000 calls and inputs that nobody would make on purpose (SEED=0 CALLS=100000)"
+	@echo "make kills        kill -9 at random moments of all long commands (SEED=0 KILLS=200)"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         the documentation, into build/docs"
 	@echo "make install      only set up .venv"
@@ -27,6 +29,16 @@ quickstart: $(INSTALLED)
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+SEED ?= 0
+CALLS ?= 100000
+KILLS ?= 200
+
+fuzz: $(INSTALLED)
+	$(BIN)/python benchmarks/fuzz.py --seed $(SEED) --calls $(CALLS)
+
+kills: $(INSTALLED)
+	$(BIN)/python benchmarks/kills.py --seed $(SEED) --kills $(KILLS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

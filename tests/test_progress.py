@@ -1,7 +1,7 @@
 import pytest
 
 from lexergy import progress
-from lexergy.progress import format_values, progress_bar
+from lexergy.progress import count, counted, format_values, progress_bar
 
 
 class Clock:
@@ -30,7 +30,7 @@ def test_a_log_gets_a_line_per_tenth(clock, log):
             clock.seconds += 1
             bar.advance(1, loss=1 / (step + 1))
     lines = log()
-    assert len(lines) == 11
+    assert len(lines) == 10
     assert lines[0] == "negatives 10/100 10s loss 0.1"
     assert lines[-1] == "negatives 100/100 100s loss 0.01"
 
@@ -40,7 +40,7 @@ def test_slow_work_gets_a_line_every_15_seconds(clock, log):
         for _ in range(4):
             clock.seconds += 10
             bar.advance()
-    assert [line.split()[1] for line in log()] == ["2/1000", "4/1000", "4/1000"]
+    assert [line.split()[1] for line in log()] == ["2/1000", "4/1000"]
 
 
 def test_quick_work_gets_one_line(clock, log):
@@ -62,6 +62,15 @@ def test_disabled_it_is_silent_and_failed_work_is_not_called_done(clock, log):
     with pytest.raises(KeyboardInterrupt), progress_bar("failed", 3):
         raise KeyboardInterrupt
     assert log() == []
+
+
+def test_work_is_counted_in_its_depths_if_somebody_watches(clock, log):
+    count(1)
+    with counted("tokens", 6):
+        for _ in range(3):
+            count(2)
+    count(1)
+    assert log() == ["tokens 6/6 0s"]
 
 
 def test_values_are_short():

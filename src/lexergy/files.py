@@ -16,7 +16,7 @@ from lexergy.errors import LexergyError
 # A process id alone would not do: containers give the same one again to the process that resumes the work.
 PROCESS_TOKEN = uuid.uuid4().hex[:8]
 AGAIN = "copy it again, or make it again"
-PARTIAL_NAME = re.compile(r".*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{8}\.partial")
+PARTIAL_NAME = re.compile(r"(?:\.old)?\.(?P<name>.*)\.(?P<process>\d+)-(?P<token>[0-9a-f]{8})-[0-9a-f]{8}\.partial")
 
 
 @contextmanager
@@ -37,6 +37,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         _flush_entry(path.parent)
     finally:
         _remove(partial)
+
+
+def final_name(path: str) -> str:
+    """The path that is being written where this is the name beside it: what a person knows."""
+    folder, name = os.path.split(path)
+    match = PARTIAL_NAME.fullmatch(name)
+    return os.path.join(folder, match["name"]) if match else path
 
 
 def atomic_write_bytes(path: str | Path, content: bytes) -> None:
@@ -66,8 +73,6 @@ def reading(path: str | Path, remedy: str = AGAIN) -> Iterator[None]:
     except (LexergyError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            raise  # it names its file, and says what the system has against it
         raise LexergyError(f"`{path}` cannot be read ({first_line(error)}); {remedy}.") from error
 
 
@@ -84,16 +89,24 @@ def read_json(path: str | Path, kind: type[Kind], remedy: str = AGAIN) -> Kind:
     return content
 
 
+def inside(folder: Path, name: str) -> Path:
+    """The path of a name that a file gave, if it lies in the folder."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise LexergyError(f"a file of {folder} names {name!r}; expected something inside of that folder; {AGAIN}.")
+    return folder / name
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, cut to fit into a sentence."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (said.strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
 
 
 def remove_partials(folder: str | Path) -> None:
     """Remove what killed processes left half-written in `folder`; a living writer's work is left alone."""
     for path in Path(folder).glob(".*.partial"):
         match = PARTIAL_NAME.fullmatch(path.name)
-        if match and not _is_alive(int(match[1]), match[2]):
+        if match and not _is_alive(int(match["process"]), match["token"]):
             _remove(path)
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Protocol
 
@@ -63,6 +64,11 @@ class _LineBar:
         if waited >= LINE_SECONDS or (tenth and waited >= SHORTEST_SECONDS_BETWEEN_LINES):
             self.print_line()
 
+    def close(self) -> None:
+        """The last line, unless it has been printed already."""
+        if self._printed != self._completed or self._printed_at == self._started:
+            self.print_line()
+
     def print_line(self) -> None:
         self._printed, self._printed_at = self._completed, time.monotonic()
         of_total = "" if self._total is None else f"/{self._total}"
@@ -89,7 +95,28 @@ def progress_bar(label: str, total: int | None, enabled: bool = True, *, complet
     else:
         bar = _LineBar(label, total, completed)
         yield bar
-        bar.print_line()
+        bar.close()
+
+
+_counting: ContextVar[Bar | None] = ContextVar("counting", default=None)
+
+
+@contextmanager
+def counted(label: str, total: int, enabled: bool = True) -> Iterator[None]:
+    """A bar for work in whose depths `count` is called, by those who need not know who is watching."""
+    with progress_bar(label, total, enabled) as bar:
+        token = _counting.set(bar)
+        try:
+            yield
+        finally:
+            _counting.reset(token)
+
+
+def count(n: int) -> None:
+    """Count `n` more as done, if somebody is watching."""
+    bar = _counting.get()
+    if bar is not None:
+        bar.advance(n)
 
 
 def format_values(values: dict[str, float | str]) -> str:

@@ -41,9 +41,10 @@ def test_the_option_is_obeyed_by_torch_and_by_what_is_started_later(capsys):
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.parametrize("number", [0, -1, 10**6, 10**30])
-def test_impossible_numbers_are_refused(number, capsys):
-    assert f"`--threads` is {number}; expected 1 .. 4096" in mistake_of(["data", "ud-ewt", "--threads", number], capsys)
+@pytest.mark.parametrize(("number", "expected"), [(0, "at least 1"), (-1, "at least 1"), (10**30, "at most 4096")])
+def test_impossible_numbers_are_refused(number, expected, capsys):
+    message = mistake_of(["data", "ud-ewt", "--threads", number], capsys)
+    assert f"`--threads` is {number}; expected {expected}" in message
 
 
 @pytest.mark.usefixtures("own_environment")

@@ -96,7 +96,9 @@ def test_perfect_chance_and_single_documents():
         (1, 1, 1, 1, 0),
         strict=True,
     ):
-        assert (metric.value, metric.low, metric.high) == pytest.approx((best, best, best))
+        assert metric.value == pytest.approx(best)
+        # No resample differs, and 200 texts are not all texts: the rule of three.
+        assert abs(metric.high - metric.low) == pytest.approx(3 / 200)
     constant = classification_metrics(torch.zeros(200), is_machine, range(200))
     assert constant.auc.value == constant.balanced_accuracy.value == 0.5
     assert constant.recall_at_5.value == 0

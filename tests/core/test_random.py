@@ -1,6 +1,8 @@
+import pytest
 import torch
 
 from lexergy.core.random import stream_of, uniforms
+from lexergy.errors import LexergyError
 
 
 def test_a_number_depends_on_its_address_alone():
@@ -25,5 +27,11 @@ def test_numbers_are_uniform():
 
 def test_streams_may_bring_their_own_seeds():
     together = uniforms(0, [stream_of(5, 3), stream_of(-1, 2**33), 7], step=2, first=1, count=6)
-    for row, (seed, number) in enumerate([(5, 3), (-1, 2**33), (0, 7)]):
+    for row, (seed, number) in enumerate([(5, 3), (2**64 - 1, 2**33), (0, 7)]):
         assert torch.equal(together[row], uniforms(seed, [number], step=2, first=1, count=6)[0])
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, True, "0", None])
+def test_what_is_no_seed_is_refused(seed):
+    with pytest.raises(LexergyError, match=r"`seed` is .*expected a whole number from 0"):
+        uniforms(seed, [0], step=0, first=0, count=1)

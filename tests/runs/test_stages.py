@@ -171,3 +171,53 @@ def test_a_workspace_below_shares_the_lock(tmp_path):
     assert stage.folder == tmp_path / "studies" / "one"
     assert stage.seed == stage_seed(3, "one")
     assert not (tmp_path / "studies" / ".lock").exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "7", '{"key": 3}', "\xff", "[" * 10**5])
+def test_a_damaged_manifest_is_made_again(tmp_path, content):
+    workshop = Workshop(tmp_path)
+    stage = workshop.run()
+    (tmp_path / "two" / MANIFEST).write_text(content, encoding="latin-1")
+    with pytest.raises(LexergyError, match=r"two/stage\.json|stage .*two"):
+        read_stage(tmp_path / "two")
+    assert workshop.run().key == stage.key
+    assert workshop.built == ["one", "two", "two"]
+
+
+@pytest.mark.parametrize("damage", ["removed", "cut"])
+def test_a_lost_file_is_noticed_and_made_again_beside_what_is_left(tmp_path, damage):
+    workshop = Workshop(tmp_path)
+    workshop.run()
+    result = tmp_path / "two" / "result"
+    whole = result.read_text()
+    result.unlink() if damage == "removed" else result.write_text(whole[:-1])
+    (tmp_path / "two" / "half").write_text("kept")
+    with pytest.raises(LexergyError, match="two/result is missing or cut short; start the same run again"):
+        read_stage(tmp_path / "two")
+    stage = workshop.run()
+    assert workshop.built == ["one", "two", "two"]
+    assert result.read_text() == whole
+    assert (stage.folder / "half").read_text() == "kept"
+
+
+def test_stages_of_earlier_versions_have_no_list_of_files(tmp_path):
+    workshop = Workshop(tmp_path)
+    stage = workshop.run()
+    manifest = json.loads((stage.folder / MANIFEST).read_text())
+    del manifest["files"]
+    (stage.folder / MANIFEST).write_text(json.dumps(manifest))
+    (stage.folder / "result").unlink()
+    workshop.run()
+    assert workshop.built == ["one", "two"]
+
+
+def test_a_stage_below_another_has_files_of_its_own(tmp_path):
+    with open_workspace(tmp_path, 0, progress=False) as workspace:
+
+        def outer(stage):
+            workspace.stage("outer/inner", {}, [], lambda inner: (inner.folder / "own").write_text("x") and {})
+            (stage.folder / "result").write_text("x")
+            return {}
+
+        stage = workspace.stage("outer", {}, [], outer)
+    assert json.loads((stage.folder / MANIFEST).read_text())["files"] == {"result": 1}

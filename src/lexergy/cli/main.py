@@ -1,8 +1,10 @@
 """The command `lexergy`: its verbs, and what a person reads when something goes wrong."""
 
 import errno
+import io
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from typing import NamedTuple
 import typer
 
 import lexergy
+from lexergy.cli.options import check_utf8
 from lexergy.cli.threads import add_threads_option, spin_shortly
 from lexergy.cli.verbs import (
     arena,
@@ -35,6 +38,7 @@ from lexergy.cli.verbs import (
 )
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
+from lexergy.files import final_name
 
 app = typer.Typer(
     name="lexergy",
@@ -45,7 +49,6 @@ app = typer.Typer(
         "Start here:\n\n\b\n  lexergy quickstart\n  lexergy generate runs/quickstart --prompt 'Our economy'"
     ),
     rich_markup_mode=None,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -96,11 +99,14 @@ class Failure(NamedTuple):
 
 
 STOPPED = Failure("stopped; run the same command again to go on", 130)
+TERMINATED = Failure(STOPPED.message, 143)
 
 
 def main() -> None:
     """Entry point of the console script."""
     try:
+        _mend_streams()
+        signal.signal(signal.SIGTERM, _terminate)
         quieten_libraries()
         spin_shortly()
         status = run_command(sys.argv[1:])
@@ -110,9 +116,30 @@ def main() -> None:
     sys.exit(status)
 
 
+def _terminate(number: int, frame: object) -> None:
+    """On SIGTERM: say how to go on, and let everybody clean up."""
+    sys.exit(_fail(TERMINATED))
+
+
+def _mend_streams() -> None:
+    """Streams that somebody has closed: nothing to read, nowhere to say what went wrong; results must go somewhere."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (open until the end)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        sys.exit(_fail(Failure("error: standard output is closed; expected somewhere to write results", 1)))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to fail
+
+
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; mistakes in an input become a line on stderr."""
     try:
+        for argument in arguments:
+            check_utf8(argument, f"the argument {ascii(argument)[:80]}")
         status = app(args=list(arguments) or ["--help"], prog_name="lexergy", standalone_mode=False) or 0
         sys.stdout.flush()
         # Typer turns Ctrl-C into this status before it gets here.
@@ -134,8 +161,13 @@ def explain(error: BaseException) -> Failure | None:
         return Failure(f"error: {error.format_message()}{_help_hint(error)}", 2)
     if _is_disk_full(error):
         return Failure("disk full: make room, then run the same command again; finished work is kept", 1)
+    if isinstance(error, MemoryError) or _is_out_of_memory(error):
+        return Failure("out of memory: ask for less at once, or use a larger machine; finished work is kept", 1)
     if isinstance(error, OSError) and error.filename is not None:
-        return Failure(f"error: {error.filename}: {error.strerror}; check the path and its permissions", 1)
+        # A wrong path is a mistake in the input; what the machine refuses is not.
+        status = 2 if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError) else 1
+        name = final_name(str(error.filename))
+        return Failure(f"error: {name}: {error.strerror}; check the path and its permissions", status)
     return None
 
 
@@ -180,6 +212,11 @@ def _is_disk_full(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """What torch makes of it, on a CPU and on a GPU."""
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in str(error) or "out of memory" in str(error))
 
 
 def _close_stdout() -> None:

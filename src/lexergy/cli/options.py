@@ -1,6 +1,6 @@
 """Arguments that several verbs share, checked where they are read, with the remedy in the message."""
 
-import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from lexergy.errors import LexergyError
+from lexergy.recipes.limits import limit_of, shown
 
 if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
@@ -18,22 +19,16 @@ Check: TypeAlias = Callable[[typer.CallbackParam, Number], Number]
 
 
 def at_least(minimum: int, remedy: str) -> Check:
-    """A check that an option's value, where given, is no smaller than `minimum`."""
+    """A check that an option's value, where given, is no smaller than `minimum` and within the limits of settings."""
 
     def check(param: typer.CallbackParam, value: Number) -> Number:
-        if value is not None and not value >= minimum:
-            raise LexergyError(f"`{param.opts[0]}` is {value}; expected at least {minimum}; {remedy}.")
-        return value
-
-    return check
-
-
-def between(minimum: int, maximum: int, remedy: str) -> Check:
-    """A check that an option's value, where given, is in this range: no machine could do with more."""
-
-    def check(param: typer.CallbackParam, value: Number) -> Number:
-        if value is not None and not minimum <= value <= maximum:
-            raise LexergyError(f"`{param.opts[0]}` is {value}; expected {minimum} .. {maximum}; {remedy}.")
+        if value is None:
+            return value
+        if not value >= minimum:
+            raise LexergyError(f"`{param.opts[0]}` is {shown(value)}; expected at least {minimum}; {remedy}.")
+        if value > limit_of(param.opts[0]):
+            most = limit_of(param.opts[0])
+            raise LexergyError(f"`{param.opts[0]}` is {shown(value)}; expected at most {most}; {remedy}.")
         return value
 
     return check
@@ -54,16 +49,63 @@ def positive(remedy: str) -> Check:
     """A check that an option's value, where given, is a finite number above 0."""
 
     def check(param: typer.CallbackParam, value: Number) -> Number:
-        if value is not None and not 0 < value < math.inf:
-            raise LexergyError(f"`{param.opts[0]}` is {value:g}; expected a number above 0; {remedy}.")
+        if value is not None and not 0 < value <= limit_of(param.opts[0]):
+            most = "" if value != value or value <= 0 else f" and at most {limit_of(param.opts[0])}"
+            raise LexergyError(f"`{param.opts[0]}` is {shown(value)}; expected a number above 0{most}; {remedy}.")
         return value
 
     return check
 
 
+def new_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written, before the work whose result it is for."""
+    if value is not None and value.is_dir():
+        raise LexergyError(f"`{param.opts[0]}` is {value}, a folder; expected a file to write.")
+    return _writable(param.opts[0], value)
+
+
+def new_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a folder that could not be written, before any work."""
+    if value == Path():
+        raise LexergyError(
+            f"`{param.opts[0]}` is the current folder; expected one of the results' own, such as runs/mine."
+        )
+    if value is not None and value.exists() and not value.is_dir():
+        raise LexergyError(f"`{param.opts[0]}` is {value}, a file; expected a folder, new or of an earlier run.")
+    return _writable(param.opts[0], value)
+
+
+def _writable(option: str, path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    try:
+        nearest = next(folder for folder in [path, *path.absolute().parents] if folder.exists())
+    except OSError as error:
+        raise LexergyError(f"`{option}` is {str(path)[:80]}; {error.strerror}; choose another name.") from None
+    if not os.access(nearest, os.W_OK) or (nearest != path and not nearest.is_dir()):
+        raise LexergyError(f"`{option}` is {path}, and {nearest} cannot be written; choose another place.")
+    return path
+
+
+def read_stdin() -> str:
+    """All of standard input."""
+    try:
+        text = sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise LexergyError(f"standard input is not UTF-8 text (byte {error.start}); convert it first.") from None
+    check_utf8(text, "standard input")
+    return text
+
+
+def check_utf8(text: str, where: str) -> None:
+    """Refuse bytes that were no UTF-8: Python hands them on as surrogates, which no tokenizer takes."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise LexergyError(f"{where} is not UTF-8 text; convert it first.")
+
+
 def read_prompt(prompt: str) -> str:
     """The prompt itself, or standard input where it is `-`."""
-    text = sys.stdin.read().rstrip("\n") if prompt == "-" else prompt
+    text = read_stdin().rstrip("\n") if prompt == "-" else prompt
     if not text.strip():
         raise LexergyError(
             "the prompt is empty; expected some text to continue; "
@@ -75,7 +117,7 @@ def read_prompt(prompt: str) -> str:
 def read_lines(file: str) -> list[str]:
     """The lines of a file, or of stdin."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = read_stdin() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise LexergyError(f"the file `{file}` is not UTF-8 text (byte {error.start}); convert it first.") from None
     except IsADirectoryError:
@@ -144,9 +186,12 @@ TopP = Annotated[
         callback=share(WHOLE_VOCABULARY),
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", callback=new_folder)]
 RecipeOut = Annotated[
-    Path | None, typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>")
+    Path | None,
+    typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>", callback=new_folder),
 ]
-Html = Annotated[Path | None, typer.Option("--html", help="Write the coloured texts to this HTML page too.")]
+Html = Annotated[
+    Path | None, typer.Option("--html", help="Write the coloured texts to this HTML page too.", callback=new_file)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]

@@ -3,6 +3,10 @@
 import dataclasses
 import json
 import math
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +83,21 @@ def print_lines(*lines: str) -> None:
     """Lines as they are: no wrapping, so that a path or a command can be copied."""
     for line in lines:
         print(line)
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def lexergy_command() -> str:
+    """How the person can call Lexergy: by its name, or as they did where its environment is not active."""
+    if shutil.which("lexergy"):
+        return "lexergy"
+    called = Path(sys.argv[0])
+    if called.name == "lexergy":
+        return shlex.quote(os.path.relpath(called))
+    return f"{shlex.quote(sys.executable)} -m lexergy"
 
 
 def visible(text: str) -> str:

@@ -1,13 +1,18 @@
 """What `run` and `quickstart` end with: the table, a prompt continued twice, the report, what to try next."""
 
-import os
 import shlex
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_passage, print_table, to_plain
+from lexergy.cli.render import (
+    lexergy_command,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_passage,
+    print_table,
+    to_plain,
+)
 
 if TYPE_CHECKING:
     from lexergy.core.estimation.perplexity import PerplexityEstimate
@@ -78,18 +83,10 @@ def show_summary(result: "RunResult", report: Path) -> None:
 
 def next_commands(result: "RunResult") -> list[str]:
     """Commands that work on the run just made."""
-    run, lexergy = shlex.quote(str(result.folder)), _command()
+    run, lexergy = shlex.quote(str(result.folder)), lexergy_command()
     windows = min(16, result.corpus.windows["test"])
     return [
         f"{lexergy} generate {run} --prompt 'Our economy is' --show 5",
         f"{lexergy} perplexity {run} --samples 256 --windows {windows}",
         f"{lexergy} next-token {run} --prompt 'The state of the union is'",
     ]
-
-
-def _command() -> str:
-    """How the person can call Lexergy: by its name, or by its path when its environment is not active."""
-    called = Path(sys.argv[0])
-    if called.name != "lexergy" or shutil.which("lexergy"):
-        return "lexergy"
-    return shlex.quote(os.path.relpath(called))

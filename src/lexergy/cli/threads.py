@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import CommandInfo
 
-from lexergy.cli.options import between
+from lexergy.cli.options import at_least
 
 SHORT_WAIT = {
     "GOMP_SPINCOUNT": "3000",  # iterations: GNU's OpenMP, which torch brings along on Linux
@@ -30,7 +30,7 @@ Threads = Annotated[
         "--threads",
         help="Threads to compute with.",
         show_default="one per core",
-        callback=between(1, 4096, "leave it out for one per core"),
+        callback=at_least(1, "leave it out for one per core"),
     ),
 ]
 

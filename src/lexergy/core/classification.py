@@ -81,7 +81,7 @@ def classification_metrics(
             resampled[name].append(statistic(weights))
     return ClassificationMetrics(
         **{
-            name: _metric(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]))
+            name: _metric(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]), counts.shape[1])
             for name, statistic in statistics.items()
         }
     )
@@ -140,12 +140,18 @@ def _share_at_or_above(per_rank: Tensor) -> Tensor:  # (R, U) -> (R, U)
     return per_rank.flip(1).cumsum(1).flip(1) / per_rank.sum(1, keepdim=True)
 
 
-def _metric(value: float, resampled: Tensor) -> Metric:  # (R,)
+def _metric(value: float, resampled: Tensor, num_documents: int) -> Metric:  # (R,)
+    """The interval of the bootstrap; where no resample differs, that of n trials which all ended alike.
+
+    After n successes in a row the rate is below 1 - 3/n with a probability of 5 % at most (the rule of three).
+    """
     complete = resampled[~resampled.isnan()]  # those that have both classes
     std_error = float(complete.std()) if len(complete) > 1 else math.nan
     half = _HALF_WIDTH * std_error
     if math.isnan(half):
         return Metric(value, math.nan, math.nan, math.nan)
+    if half < 1e-12:
+        half = min(1.0, 3 / num_documents)
     return Metric(value, max(0.0, value - half), min(1.0, value + half), std_error)
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lexergy.errors import LexergyError
+
 _NUMBERS_PER_BLOCK = 4  # Philox4x64 makes four numbers for each value of its counter
 _STREAM_BITS = 64
 
@@ -17,6 +19,7 @@ def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: in
     the seed and the stream, at the counter (sample, step) (Salmon et al. 2011). Streams of `stream_of` bring a seed of
     their own, added to `seed`. Returns float64 (len(streams), count).
     """
+    check_seed(seed)
     skipped = first % _NUMBERS_PER_BLOCK
     counter = np.array([first // _NUMBERS_PER_BLOCK, step, 0, 0], dtype=np.uint64)
     rows = np.empty((len(streams), count))
@@ -25,6 +28,12 @@ def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: in
         generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
         rows[row] = generator.random(skipped + count)[skipped:]
     return torch.from_numpy(rows)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what would be taken for another seed: a negative number or one that is not whole."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 2**_STREAM_BITS:
+        raise LexergyError(f"`seed` is {seed!r}; expected a whole number from 0 to 2**64 - 1.")
 
 
 def stream_of(seed: int, number: int) -> int:

@@ -169,7 +169,7 @@ def _is_corpus_file(file: Path, folder: Path) -> bool:
 
 def _load_file(path: Path, name: str, text_field: str, *, alone: bool) -> list[Document]:
     if path.suffix.lower() == ".parquet":
-        return _record_documents(_read_parquet(path, text_field), name, text_field)
+        return _record_documents(read_parquet(path, text_field), name, text_field)
     text = read_text(path)
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
     if inner.suffix.lower() == ".jsonl" or (not inner.suffix and starts_with_object(text)):
@@ -182,7 +182,8 @@ def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, 
         yield read_record(line, f"Line {number} of `{path}`", text_field)
 
 
-def _read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
+def read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file that has this column."""
     try:
         file = pyarrow.parquet.ParquetFile(path)
         check_field(text_field, file.schema_arrow.names, f"The file `{path}`")

@@ -98,7 +98,7 @@ def _jsonl_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]
 def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LexergyError(f"{where} is no valid JSON ({error}); write or fetch it again.") from error
 
 

@@ -51,7 +51,7 @@ def read_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object that a text, such as a line of JSONL, holds."""
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LexergyError(f"{where} is no JSON; expected one object a line.") from error
     if not isinstance(record, dict):
         raise LexergyError(f"{where} is no JSON object; expected one object a line.")
@@ -69,7 +69,7 @@ def starts_with_object(text: str) -> bool:
     first_line = text.lstrip().split("\n", 1)[0]
     try:
         return isinstance(json.loads(first_line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

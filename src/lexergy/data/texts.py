@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lexergy.data.corpora import corpus_files
+from lexergy.data.corpora import corpus_files, read_parquet
 from lexergy.data.reading import decode_text, numbered_lines, read_record, read_text, starts_with_object, text_of
 from lexergy.errors import LexergyError
 
@@ -36,7 +36,7 @@ def named(unreadable: Sequence[Unreadable]) -> str:
 
 
 def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:
-    """The texts of files: a text file is one text; a JSONL file has one in `text_field` of each line.
+    """The texts of files: a text file is one text; a JSONL or Parquet file has one in `text_field` of each line or row.
 
     `-` is standard input, text or JSONL; a folder stands for the files below it; `.gz` is unpacked. What cannot be
     read is yielded as such, and the reading goes on.
@@ -56,6 +56,9 @@ def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[
 
 def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
     try:
+        if name.lower().endswith(".parquet"):
+            yield from _rows(name, text_field)
+            return
         content = _content(name)
     except LexergyError as error:
         yield Unreadable(name, str(error))
@@ -63,6 +66,11 @@ def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
         yield Unreadable(name, f"{error.strerror}; check the path and its permissions.")
     else:
         yield from _texts(name, content, text_field)
+
+
+def _rows(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
+    for number, record in enumerate(read_parquet(Path(name), text_field), start=1):
+        yield _checked(f"{name}:{number}", text_of(record, text_field, f"row {number}"))
 
 
 def _content(name: str) -> str:

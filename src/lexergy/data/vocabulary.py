@@ -1,16 +1,14 @@
 """Numbers for words and what their spelling tells, and for labels: one JSON file beside a model."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, read_json, reading
 
 UNKNOWN, END, PADDING = "<unk>", "</s>", "<pad>"
 NO_SYMBOL = -1
@@ -106,15 +104,12 @@ class SequenceVocabulary:
     @classmethod
     def load(cls, folder: str | Path) -> "SequenceVocabulary":
         path = Path(folder) / FILE
-        try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        remedy = "expected the vocabularies of a sequence-to-sequence model; copy the folder again or train again"
+        with reading(path, remedy):
+            content = read_json(path, dict, remedy)
             features = {name: Vocabulary(counts) for name, counts in content["features"].items()}
             characters = None if content["characters"] is None else Vocabulary(content["characters"])
             return cls(features, characters, Vocabulary(content["outputs"]))
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise LexergyError(
-                f"{path} cannot be read ({error}); expected the vocabularies of a sequence-to-sequence model."
-            ) from None
 
 
 def build_sequence_vocabulary(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path
+from lexergy.files import atomic_path, reading
 
 PREFIX_LENGTH_KEY = b"lexergy.prefix_length"
 
@@ -81,21 +81,16 @@ class Windows:
     @classmethod
     def load(cls, path: str | Path) -> "Windows":
         """Read what `save` wrote."""
-        try:
+        with reading(path, "expected windows; make them again"):
             table = pyarrow.parquet.read_table(path)
-            prefix_length = int((table.schema.metadata or {})[PREFIX_LENGTH_KEY])
-        except (pyarrow.ArrowInvalid, OSError, KeyError) as error:
-            raise LexergyError(
-                f"The file `{path}` holds no windows, or is missing or damaged; make the windows again."
-            ) from error
-        length = table.schema.field("tokens").type.list_size
-        flat = table["tokens"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        return cls(
-            tokens=torch.tensor(flat, dtype=torch.long).reshape(-1, length),
-            prefix_length=prefix_length,
-            document_ids=table["document_id"].to_pylist(),
-            starts=table["start"].to_pylist(),
-        )
+            length = table.schema.field("tokens").type.list_size
+            flat = table["tokens"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            return cls(
+                tokens=torch.tensor(flat, dtype=torch.long).reshape(-1, length),
+                prefix_length=int((table.schema.metadata or {})[PREFIX_LENGTH_KEY]),
+                document_ids=table["document_id"].to_pylist(),
+                starts=table["start"].to_pylist(),
+            )
 
 
 def make_windows(

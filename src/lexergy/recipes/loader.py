@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lexergy.errors import LexergyError
+from lexergy.files import first_line
 from lexergy.recipes.cloze import PretrainingRecipe
 from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
@@ -78,6 +79,8 @@ def read_yaml(path: Path) -> dict[str, typing.Any]:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         raise LexergyError(f"{path}: is not UTF-8 text; expected a YAML recipe.") from None
+    except (RecursionError, ValueError) as error:
+        raise LexergyError(f"{path}: not valid YAML: {first_line(error)}; expected a recipe.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {mark.line + 1}" if mark else ""
@@ -115,8 +118,8 @@ def _wrong_value(name: str, mistake: typing.Any) -> str:
     if mistake["type"] == "value_error":
         return f"`{name}`: {problem}." if name else f"{problem}."
     given = mistake["input"]
-    shown = type(given).__name__ if isinstance(given, dict | list) else repr(given)
-    return f"`{name}` is {shown}; {problem[:1].lower()}{problem[1:]}."
+    given = type(given).__name__ if isinstance(given, dict | list) else repr(given)[:60]
+    return f"`{name}` is {given}; {problem[:1].lower()}{problem[1:]}."
 
 
 def _suggest(key: str, valid: list[str]) -> str:

@@ -1,9 +1,10 @@
 """What every part of a recipe has in common."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -12,9 +13,13 @@ from pydantic import (
     GetCoreSchemaHandler,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
 from pydantic_core import CoreSchema
 
+from lexergy.recipes.limits import limit_of, shown
+
+FOLDER_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 PositiveInt = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0)]
@@ -28,8 +33,17 @@ class Section(BaseModel):
     `added_later` and written only where it differs from its default, so that finished runs stay finished.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
     added_later: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="after")
+    def _within_limits(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int) and number > limit_of(name):
+                    raise ValueError(f"`{name}` is {shown(number)}; expected at most {limit_of(name)}")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_later_defaults(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -43,6 +57,15 @@ class Recipe(Section):
 
     name: str
     seed: Seed = 0
+
+    @model_validator(mode="after")
+    def _name_is_a_folder(self) -> Self:
+        if not FOLDER_NAME.fullmatch(self.name):
+            raise ValueError(
+                f"`name` is {self.name!r}, which names the folder of a run; expected letters, digits, -, _ and dots "
+                "inside; to write elsewhere, give a folder to the command"
+            )
+        return self
 
     def plain(self) -> dict[str, Any]:
         """The recipe as JSON-able data, defaults filled in, that `model_validate` reads back."""
@@ -63,6 +86,6 @@ class OneOf:
 def check_folder_names(kind: str, names: Iterable[str], reserved: Collection[str] = ()) -> None:
     """Refuse names that cannot be folders of a run, or that are folders of something else."""
     for name in names:
-        if name in reserved or not name.replace("-", "_").isidentifier():
+        if name in reserved or not name.replace("-", "_").isidentifier() or len(name) > 100:
             besides = f", and none of {', '.join(sorted(reserved))}" if reserved else ""
             raise ValueError(f"the {kind}'s name `{name}` names its folder; expected letters, digits, - and _{besides}")

@@ -4,6 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
+from lexergy.recipes.limits import PARAMETERS
 from lexergy.recipes.presets import GENERATORS, with_preset
 from lexergy.recipes.section import PositiveInt, Section
 
@@ -26,6 +27,11 @@ class ShapeRecipe(Section):
             raise ValueError(
                 f"`hidden_size` is {self.hidden_size} and `num_heads` {self.num_heads}; "
                 "expected a width that the number of heads divides"
+            )
+        if 12 * self.hidden_size**2 * self.num_layers > PARAMETERS:  # of attention and feed-forward layers
+            raise ValueError(
+                f"`hidden_size` is {self.hidden_size} and `num_layers` {self.num_layers}; expected a model of less "
+                "than a million million weights"
             )
         return self
 

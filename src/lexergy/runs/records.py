@@ -23,10 +23,11 @@ from lexergy.core.estimation.perplexity import (
 )
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, inside, reading
+from lexergy.files import read_json as read_file
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
-from lexergy.runs.stages import MANIFEST, Stage, read_json, read_stage, stage_seed
+from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
 
 RUN_FILE = "run.json"
 ESTIMATES_FILE = "estimates.json"
@@ -133,6 +134,11 @@ def load_run(folder: str | Path) -> RunResult:
         True
     """
     folder = Path(folder)
+    with reading(folder, RUN_AGAIN):
+        return _load_run(folder)
+
+
+def _load_run(folder: Path) -> RunResult:
     stages, recipe = _read_run_file(folder)
     energies = {name: _read_energy(folder, name, recipe) for name in recipe.energies}
     facts = stages["windows"].facts
@@ -163,7 +169,7 @@ def _read_run_file(folder: Path) -> tuple[dict[str, Stage], ResidualRecipe]:
             "make one with `lexergy quickstart` or `lexergy run RECIPE.yaml`."
         )
     content = _read_json(folder / RUN_FILE)
-    stages = {name: read_stage(folder / name) for name in content["stages"]}
+    stages = {name: read_stage(inside(folder, name)) for name in content["stages"]}
     for name, stage in stages.items():
         if stage.key != content["stages"][name]:
             raise LexergyError(
@@ -194,7 +200,12 @@ def read_weights(folder: Path, columns: list[str] | None = None) -> pa.Table:
             f"{folder / WEIGHTS_FOLDER} holds no log-weights; the bound on the perplexity is computed from them; "
             f"remove {folder} and start the same run again to draw the samples anew."
         )
-    return pa.concat_tables([parquet.read_table(shard, columns=columns) for shard in shards])
+    return pa.concat_tables([_read_table(shard, columns) for shard in shards])
+
+
+def _read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    with reading(path, "remove it and start the same run again"):
+        return parquet.read_table(path, columns=columns)
 
 
 def write_estimates(folder: Path, estimates: Mapping[str, PerplexityEstimate]) -> None:
@@ -269,7 +280,7 @@ def _baseline_record(folder: Path, name: str, recipe: ResidualRecipe, record: di
     """As it is kept; one whose errors are over windows, as they were once, with those over documents."""
     if "num_documents" in record:
         return record
-    table = parquet.read_table(folder / "baselines" / TOKENS_FILE)
+    table = _read_table(folder / "baselines" / TOKENS_FILE)
     own, base = (
         torch.from_numpy(from_column(table.column(token_column(model)))).sum(1) for model in (name, BASE_TOKENS)
     )  # (N,)
@@ -294,10 +305,11 @@ def _generation(record: dict[str, Any]) -> GenerationResult:
 
 
 def _read_history(folder: Path) -> tuple[dict[str, Any], ...]:
-    return tuple(_read_json(folder / HISTORY_FILE))
+    path = folder / HISTORY_FILE
+    return tuple(read_file(path, list, RUN_AGAIN)) if path.is_file() else tuple(_read_json(path))
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if content is None:
         raise LexergyError(f"{path} is missing from the run; remove its folder and start the same run again.")

@@ -108,6 +108,6 @@ def _provenance_of(file: Path) -> bytes | None:
     """The provenance of a shard, None when it is missing or damaged (Parquet keeps its schema at the end)."""
     try:
         metadata: dict[bytes, bytes] = pyarrow.parquet.read_schema(file).metadata or {}
-    except (FileNotFoundError, pyarrow.ArrowInvalid):
+    except (FileNotFoundError, pyarrow.ArrowException, OSError):
         return None
     return metadata.get(PROVENANCE_KEY, b"")

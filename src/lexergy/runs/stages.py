@@ -8,7 +8,6 @@ The key of a stage is the hash of its configuration, its seed and the keys of th
 changed configuration changes the keys of just what depends on it.
 """
 
-import json
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,10 +16,21 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import PARTIAL_NAME, atomic_write_json, hash_of
+from lexergy.files import read_json as read_object
 
 MANIFEST = "stage.json"
 PARTIAL = "partial.json"
 STALE_PREFIX = ".stale-"
+RUN_AGAIN = "start the same run again to make it anew"
+STORED: dict[str, Any] = {
+    "name": str,
+    "key": str,
+    "seed": int,
+    "seconds": int | float,
+    "attempts": int,
+    "facts": dict,
+    "versions": dict,
+}
 
 Facts = dict[str, Any]
 
@@ -46,12 +56,14 @@ def stage_seed(run_seed: int, name: str) -> int:
 
 def begin_stage(folder: Path, key: str) -> int:
     """Clear the folder unless it holds the beginning of this very work; return which attempt this is."""
-    partial = read_json(folder / PARTIAL)
-    if partial is None or partial["key"] != key or (folder / MANIFEST).exists():
+    partial = intact_json(folder / PARTIAL) or {}
+    if is_named(folder / MANIFEST, key):  # some of its files are lost: what is left is the beginning of this very work
+        (folder / MANIFEST).unlink()
+    elif partial.get("key") != key or (folder / MANIFEST).exists():
         _clear(folder)
-        partial = {"key": key, "attempts": 0}
+        partial = {}
     folder.mkdir(parents=True, exist_ok=True)
-    attempts: int = partial["attempts"] + 1
+    attempts: int = partial.get("attempts", 0) + 1
     atomic_write_json(folder / PARTIAL, {"key": key, "attempts": attempts})
     return attempts
 
@@ -73,8 +85,35 @@ def _clear(folder: Path) -> None:
 
 def is_named(path: Path, key: str) -> bool:
     """Whether a manifest, or the note of a begun stage, has this key."""
-    content = read_json(path)
-    return content is not None and content["key"] == key
+    content = intact_json(path)
+    return content is not None and content.get("key") == key
+
+
+def is_finished(folder: Path, key: str) -> bool:
+    """Whether the stage with this key is there, with all the files that it left."""
+    manifest = intact_json(folder / MANIFEST)
+    return manifest is not None and manifest.get("key") == key and lost_file(folder, manifest) is None
+
+
+def files_of(folder: Path) -> dict[str, int]:
+    """The files of a stage and their sizes; a stage below it has its own."""
+    files = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not ((path / MANIFEST).exists() or (path / PARTIAL).exists()):
+            files |= {f"{path.name}/{name}": size for name, size in files_of(path).items()}
+        elif path.is_file() and path.name not in (MANIFEST, PARTIAL):
+            files[path.name] = path.stat().st_size
+    return files
+
+
+def lost_file(folder: Path, manifest: dict[str, Any]) -> Path | None:
+    """The first of a stage's files that is gone or has another size; stages of earlier versions have no list."""
+    listed = manifest.get("files", {})
+    for name, size in listed.items() if isinstance(listed, dict) else ():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            return path
+    return None
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -92,8 +131,13 @@ def read_stage(folder: Path) -> Stage:
     manifest = read_json(folder / MANIFEST)
     if manifest is None:
         raise LexergyError(f"the stage {folder} is not finished; start the same run again to go on.")
-    stored = ("name", "key", "seed", "seconds", "attempts", "facts", "versions")
-    return Stage(folder=folder, **{name: manifest[name] for name in stored})
+    lost = lost_file(folder, manifest)
+    if lost is not None:
+        raise LexergyError(f"{lost} is missing or cut short; start the same run again to make it anew.")
+    for name, kind in STORED.items():
+        if not isinstance(manifest.get(name), kind):
+            raise LexergyError(f"`{name}` of {folder / MANIFEST} is damaged; {RUN_AGAIN}.")
+    return Stage(folder=folder, **{name: manifest[name] for name in STORED})
 
 
 def current_versions() -> dict[str, str]:
@@ -101,9 +145,14 @@ def current_versions() -> dict[str, str]:
     return {name: version(name) for name in ("lexergy", "torch", "transformers")}
 
 
-def read_json(path: Path) -> Any:
-    """The content of a file written atomically; None when there is no such file."""
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a file written atomically; None when there is no such file."""
+    return read_object(path, dict, RUN_AGAIN) if path.is_file() else None
+
+
+def intact_json(path: Path) -> dict[str, Any] | None:
+    """The object in a file; None when there is no such file or it is damaged, and so has to be made again."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        return read_json(path)
+    except LexergyError:
         return None

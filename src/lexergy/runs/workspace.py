@@ -28,6 +28,8 @@ from lexergy.runs.stages import (
     Stage,
     begin_stage,
     current_versions,
+    files_of,
+    is_finished,
     is_named,
     read_stage,
     remove_leftovers,
@@ -87,7 +89,7 @@ class Workspace:
         opened = OpenStage(name, self.folder / name, seed, key, self.progress)
         if not is_main_process():
             _take_part(opened, build if together else None)
-        elif not is_named(opened.folder / MANIFEST, key):
+        elif not is_finished(opened.folder, key):
             attempts = begin_stage(opened.folder, key)
             self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
             started = time.monotonic()
@@ -102,6 +104,7 @@ class Workspace:
                 "seconds": round(time.monotonic() - started, 3),  # of the last attempt
                 "attempts": attempts,
                 "facts": facts,
+                "files": files_of(opened.folder),
             }
             atomic_write_json(opened.folder / MANIFEST, manifest)
         if is_main_process():

@@ -123,7 +123,7 @@ def load_checkpoint(folder: Path, fingerprint: dict) -> Checkpoint | None:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a mapping)
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise LexergyError(
             f"{path} cannot be read ({error}); expected a whole checkpoint; remove it to start again."
         ) from None

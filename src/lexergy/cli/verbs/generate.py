@@ -151,15 +151,20 @@ def generate(
 
     result = load_run(run)
     chosen = choose_energy(result, energy)
+    from lexergy.progress import counted
     from lexergy.tasks.residual.context import RunContext  # seconds to import: after what may be mistaken
 
     joint = RunContext(result.recipe, result.folder).joint(chosen)
     if chunks > 1:
         settings |= {"chunk_tokens": max_new_tokens, "context_tokens": result.recipe.windows.prefix}  # as in training
-        _print_long(text, chosen, joint.generate_long(text, num_chunks=chunks, **settings), as_json)
+        with counted("tokens", chunks * candidates * max_new_tokens):
+            long = joint.generate_long(text, num_chunks=chunks, **settings)
+        _print_long(text, chosen, long, as_json)
         return
     settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
-    _print(text, chosen, joint.generate(text, **settings), show, as_json)
+    with counted("tokens", candidates * max_new_tokens):
+        generation = joint.generate(text, **settings)
+    _print(text, chosen, generation, show, as_json)
 
 
 def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int | None) -> None:

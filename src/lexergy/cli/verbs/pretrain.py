@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lexergy.cli.options import Json, RecipeName, RecipeOut
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from lexergy.tasks.cloze.pretraining import PretrainResult
@@ -69,7 +69,11 @@ def _print(result: "PretrainResult") -> None:
     print_table("Pre-trained models, on held-out text", ("", *facts), rows)
     shown = next((name for name, model in facts.items() if model["kind"] == "electric"), next(iter(facts)))
     folder = result.folder / shown
-    print_lines("Next:", f"  lexergy score {folder} FILE", f"  lexergy explain {folder} --text 'some words'")
+    print_lines(
+        "Next:",
+        f"  {lexergy_command()} score {folder} FILE",
+        f"  {lexergy_command()} explain {folder} --text 'some words'",
+    )
 
 
 def _number(value: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Seed, positive
+from lexergy.cli.options import Json, Seed, new_file, positive
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table, to_plain
 from lexergy.errors import LexergyError
 
@@ -58,7 +58,7 @@ NumUtterances = Annotated[
         callback=positive("leave it out for all"),
     ),
 ]
-Reranked = Annotated[Path | None, typer.Option("--out", help="File to write the re-ranked list to.")]
+Reranked = Annotated[Path | None, typer.Option("--out", help="File to write the re-ranked list to.", callback=new_file)]
 
 
 def rescore(

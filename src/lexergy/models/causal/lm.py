@@ -3,17 +3,20 @@
 import copy
 import hashlib
 import json
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.decoding import Decoding
 from lexergy.core.ends import inside
 from lexergy.errors import LexergyError
+from lexergy.files import read_json, reading
 from lexergy.models.causal import states
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.log_probs import pick_log_prob
@@ -22,11 +25,25 @@ from lexergy.models.causal.sampling import Samples, Sampling, sample_in_batches
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.models.loading.devices import default_device
+from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.shapes import Direction
 
 _REFERENCE = "lexergy_lm.json"
+logger = logging.getLogger(__name__)
 _HERE = "."
+
+
+class _Reference(BaseModel):
+    """What `_REFERENCE` holds: where the model is, and what is to be known of its tokens."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    source: str
+    forbidden_tokens: list[Annotated[int, Field(ge=0)]]
+    start_token: Annotated[int, Field(ge=0)] | None
+    end_token: Annotated[int, Field(ge=0)] | None = None
+    direction: Direction = "left_to_right"
 
 
 class CausalLM(FrozenModel):
@@ -85,11 +102,14 @@ class CausalLM(FrozenModel):
         """
         reference, end_token = _read_reference(Path(source)), None
         if reference is not None:
+            given = source
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
             source = Path(source) if reference["source"] == _HERE else reference["source"]
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
             end_token = reference.get("end_token")
+            if isinstance(source, str) and not Path(source).expanduser().exists() and source not in CAUSAL_LMS:
+                logger.info("%s names the language model %s, which is read from the Hugging Face Hub", given, source)
         loaded = load_causal_lm(str(source), dtype=dtype)
         if reference is None and start_token is None:
             start_token = loaded.start_token
@@ -288,7 +308,11 @@ class CausalLM(FrozenModel):
 
 def _read_reference(folder: Path) -> dict[str, Any] | None:
     path = folder / _REFERENCE
-    return json.loads(path.read_text()) if path.is_file() else None
+    if not path.is_file():
+        return None
+    remedy = "copy it again, or start the same run again"
+    with reading(path, remedy):
+        return _Reference.model_validate(read_json(path, dict, remedy)).model_dump()
 
 
 def _check_direction(actual: str, expected: Direction, source: str | Path) -> None:

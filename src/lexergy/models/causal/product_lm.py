@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
+from lexergy.errors import LexergyError
+from lexergy.files import reading
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
 from lexergy.models.architectures.scratch import build_causal_lm
@@ -63,11 +65,15 @@ class NgramLM(nn.Module):
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Read it back, ready to score."""
         model = load_causal_lm(str(folder)).model
-        with safe_open(Path(folder) / NGRAM_FILE, "pt") as file:  # whole: loading the model checked all weights
+        path = Path(folder) / NGRAM_FILE
+        with reading(path), safe_open(path, "pt") as file:
             settings = json.loads(file.metadata()[SETTINGS_KEY])
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        lm = cls(model, NgramTables(**settings))
-        lm.load_state_dict(weights, strict=False)
+            lm = cls(model, NgramTables(**settings))
+            missing = [name for name in lm.state_dict() if not name.startswith("model.") and name not in weights]
+            if missing:
+                raise LexergyError(f"`{path}` has no {missing[0]}; copy the folder again or train again.")
+            lm.load_state_dict(weights, strict=False)
         return lm.eval()
 
 

@@ -14,6 +14,7 @@ from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.states import pooled_given
 from lexergy.models.causal.stopping import StopStrings
+from lexergy.progress import count
 
 
 class Samples(NamedTuple):
@@ -88,6 +89,7 @@ def sample_batch(
         numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
         counted = written.alive
+        count(len(logits))
         chosen = written.add(step, draw(logits, numbers, sampling.decoding, summary))
         if pool is not None and summary is not None:
             pool.add_statistics(step, logits, chosen, summary)

@@ -1,6 +1,5 @@
 """A detector: the energy of a text of any length, and the probability that a machine wrote it."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ from torch import Tensor
 from lexergy.core.calibration import EVEN, Calibration
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, read_json
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
@@ -222,11 +221,11 @@ def read_settings(folder: Path) -> tuple[str, DetectorSettings]:
             "`lexergy detect train --out`; check the path."
         )
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path, dict)
         version, kind = values.pop("format"), values.pop("reader")
         known = version in (1, FORMAT) and kind in READERS
         settings = _SETTINGS.validate_python(_of_format_1(values) if version == 1 else values) if known else None
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, OverflowError, ZeroDivisionError) as error:
         raise LexergyError(f"`{path}` is damaged; copy the folder again or train again.") from error
     if settings is None:
         raise LexergyError(f"`{path}` is of another version of Lexergy (format {version}); train again.")

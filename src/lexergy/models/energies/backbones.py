@@ -109,12 +109,12 @@ def state_width(backbone: PreTrainedModel) -> int:
 
 
 def portable(source: str, folder: Path) -> str:
-    """A backbone's source as written into `folder`: relative for a neighbour, so that a run can be moved."""
+    """A backbone's source as written into `folder`: relative for one of the same run, so that a run can be moved."""
     path = Path(source).expanduser()
     if not path.exists():
         return source
     path, folder = path.resolve(), folder.resolve()
-    return os.path.relpath(path, folder) if path.parent == folder.parent else str(path)
+    return os.path.relpath(path, folder) if path.is_relative_to(folder.parent) else str(path)
 
 
 def located(source: str, folder: str) -> str:

@@ -1,6 +1,7 @@
 """A weighted sum of energies: the product of their models, before normalisation."""
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +14,8 @@ from lexergy.models.causal.state_features import StateFeatures, pick_features, u
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
 from lexergy.models.energies.backbones import located, portable
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
+
+_OPENING: ContextVar[tuple[str, ...]] = ContextVar("opening", default=())  # the folders of sums that are being read
 
 
 class SumEnergyConfig(EnergyConfig):
@@ -113,7 +116,14 @@ class SumEnergy(EnergyModel):
     def assemble(cls, config: SumEnergyConfig, source: str) -> Self:
         folders = [located(part, source) for part in config.parts or [] if part is not None]
         config.parts = [*folders]
-        return cls(config, [_from_folder(folder) for folder in folders])
+        opening = (*_OPENING.get(), str(Path(source).resolve()))
+        if not {str(Path(folder).resolve()) for folder in folders}.isdisjoint(opening):
+            raise LexergyError(f"the sum in '{source}' is a part of itself; expected other energies; make it again.")
+        token = _OPENING.set(opening)
+        try:
+            return cls(config, [_from_folder(folder) for folder in folders])
+        finally:
+            _OPENING.reset(token)
 
 
 def _from_folder(folder: str) -> EnergyModel:

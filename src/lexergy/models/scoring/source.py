@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from lexergy.models.loading.devices import default_device
-from lexergy.models.loading.sources import read_config, resolve_encoder
+from lexergy.models.loading.sources import CAUSAL_LMS, read_config, resolve_encoder
 from lexergy.models.loading.weights import load_weights
+
+SCORERS = (*CAUSAL_LMS, "trigram")  # that need no folder
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class ModelSource:
     @cached_property
     def folder(self) -> Path:
         """The local folder, fetched from the Hub where the name is one of there."""
-        return resolve_encoder(self.name).folder
+        return resolve_encoder(self.name, SCORERS).folder
 
     @cached_property
     def _config(self) -> dict[str, Any]:

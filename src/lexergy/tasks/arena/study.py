@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json, atomic_write_text, canonical_json, hash_of
+from lexergy.files import atomic_write_json, atomic_write_text, canonical_json, hash_of, reading
 from lexergy.runs.stages import read_json
 from lexergy.tasks.arena.journal import Journal, read_rows
 
@@ -111,6 +111,10 @@ class StudyFolder:
             raise LexergyError(
                 f"{self.folder} is not a study; expected a folder made by `lexergy arena make RUN --out {self.folder}`."
             )
+        with reading(self.folder, "copy the study again, or make it again"):
+            return self._study(content)
+
+    def _study(self, content: dict[str, Any]) -> Study:
         rows = read_rows(self.folder / COMPARISONS_FILE)
         comparisons = (
             Comparison(**row | {"systems": tuple(row["systems"]), "texts": tuple(row["texts"])}) for row in rows

@@ -17,7 +17,7 @@ from lexergy.data.nbest import load_nbest
 from lexergy.data.overlap import without_overlap, word_ngrams
 from lexergy.data.splits import Splits, split_documents
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path
+from lexergy.files import atomic_path, reading
 from lexergy.models.architectures.scratch import MaskedModel, build_masked_lm
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
@@ -125,7 +125,9 @@ class _Pretraining:
 
     @cached_property
     def tokens(self) -> dict[str, Tensor]:
-        return load_file(self.workspace.folder / "tokens" / TOKENS_FILE)
+        path = self.workspace.folder / "tokens" / TOKENS_FILE
+        with reading(path):
+            return load_file(path)
 
     @cached_property
     def frequencies(self) -> Tensor:  # (V,), in log space

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lexergy.files import atomic_path
+from lexergy.files import atomic_path, reading
 from lexergy.models.detection.detector import FEWEST_TOKENS, Detector
 from lexergy.models.detection.readers import TokenisedText
 from lexergy.tasks.detection.examples import Example, ExampleSplits, matched_lengths
@@ -72,7 +72,8 @@ class TextEnergies:
 
     @classmethod
     def load(cls, folder: Path) -> "TextEnergies":
-        values = load_file(folder / ENERGIES_FILE)
+        with reading(folder / ENERGIES_FILE):
+            values = load_file(folder / ENERGIES_FILE)
         return cls(values.pop("test"), {name.removeprefix(BASELINE): own for name, own in values.items()})
 
 

@@ -1,6 +1,5 @@
 """Fine-tune an encoder on labelled texts or questions, with several seeds, and say what it is worth."""
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ import torch
 
 from lexergy.data.labelled import Question
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json, hash_of
+from lexergy.files import atomic_write_json, hash_of, inside, read_json, reading
 from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, longest_row
 from lexergy.models.finetuned.rows import RowWriter
@@ -77,7 +76,8 @@ def load_finetuned(folder: str | Path) -> Finetuned:
     """The best model of a folder that `finetune` wrote, or the model of a folder of one seed."""
     report = Path(folder) / REPORT_FILE
     if report.is_file():
-        folder = Path(folder) / json.loads(report.read_text(encoding="utf-8"))["best"]
+        with reading(report):
+            folder = inside(Path(folder), read_json(report, dict)["best"])
     return Finetuned.from_pretrained(folder)
 
 

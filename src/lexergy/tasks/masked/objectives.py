@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
 from lexergy.data.synthetic import SequenceDistribution, hidden_markov, palindromes
+from lexergy.files import reading
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
 from lexergy.recipes.masked import FieldRecipe, MaskedObjectivesRecipe
@@ -193,7 +194,8 @@ def _train_and_measure(
 
 
 def _read_weights(model: MaskedLSTM, stage: Stage) -> MaskedLSTM:
-    model.load_state_dict(load_file(stage.folder / WEIGHTS))
+    with reading(stage.folder / WEIGHTS):
+        model.load_state_dict(load_file(stage.folder / WEIGHTS))
     return model
 
 

@@ -6,7 +6,6 @@ runs/reproduce/translation-cpu-seed0/
     walks/      one stage per sampler: what its chains did to each test sentence, a shard per few sentences
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from lexergy.data.translation.pairs import Pair, load_pairs, split_pairs
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path, atomic_write_json
+from lexergy.files import atomic_path, atomic_write_json, read_json, reading
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
 from lexergy.models.architectures.scratch import PLAIN_RATIO
 from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
@@ -71,8 +70,9 @@ class TranslationLaboratory:
     @cached_property
     def test_pairs(self) -> list[Pair]:
         """Held-out pairs in a random order, no source twice."""
-        content = (self.pairs_stage.folder / TEST).read_text(encoding="utf-8")
-        return [Pair(*pair) for pair in json.loads(content)]
+        path = self.pairs_stage.folder / TEST
+        with reading(path):
+            return [Pair(*pair) for pair in read_json(path, list)]
 
     def walk(self, name: str, translating: Translating) -> Walk:
         """What the chains of a sampler did to the first test sentences; all samplers meet the same random numbers."""
@@ -171,7 +171,8 @@ class TranslationLaboratory:
             ),
             seed=stage_seed(stage.seed, "weights"),
         )
-        tokens = load_file(self.pairs_stage.folder / TOKENS)
+        with reading(self.pairs_stage.folder / TOKENS):
+            tokens = load_file(self.pairs_stage.folder / TOKENS)
         train_pairs, validation = (
             TokenPairs(tokens[f"{name}.source"], tokens[f"{name}.target"]) for name in ("train", "validation")
         )

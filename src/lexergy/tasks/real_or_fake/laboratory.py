@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
 
-from lexergy.files import atomic_path
+from lexergy.files import atomic_path, reading
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
@@ -117,7 +117,8 @@ def open_laboratory(recipe: LaboratoryRecipe, folder: str | Path, *, progress: b
 
 def read_measurement(stage: Stage) -> pa.Table:
     """The rows that a finished measurement made."""
-    return parquet.read_table(stage.folder / TABLE_FILE)
+    with reading(stage.folder / TABLE_FILE):
+        return parquet.read_table(stage.folder / TABLE_FILE)
 
 
 def _folder(stage: Stage) -> str:

@@ -10,7 +10,7 @@ from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.records import RUN_FILE, RunResult, load_run
-from lexergy.runs.stages import Stage, read_json
+from lexergy.runs.stages import Stage, intact_json
 from lexergy.runs.workspace import Workspace, open_workspace
 from lexergy.tasks.residual.base_models import (
     build_tokenizer,
@@ -50,8 +50,8 @@ def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) ->
         }
         path = workspace.folder / RUN_FILE
         if not is_main_process():
-            wait_until(lambda: read_json(path) == record)
-        elif read_json(path) != record:
+            wait_until(lambda: intact_json(path) == record)
+        elif intact_json(path) != record:
             atomic_write_json(path, record)
         return load_run(folder)
 

@@ -22,7 +22,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, read_json
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.models.seq2seq.search import log_normalisers
 from lexergy.recipes.search_aware import AnyObjectiveRecipe, SearchAwareRecipe, SearchRecipe
@@ -135,7 +135,7 @@ class ArmLaboratory:
 
         config = {"sentences": TRAINING_SAMPLE}
         folder = self._measured(trained, f"{EVALUATION}/{trained.name}/normalisers", config, build)
-        content = json.loads((folder / NORMALISERS).read_text(encoding="utf-8"))
+        content = read_json(folder / NORMALISERS, dict)
         return {name: np.array(rows) for name, rows in content.items()}
 
     def landscape(self, trained: Arm, line: Line) -> Landscape:

@@ -13,7 +13,7 @@ from lexergy.core.estimation import corpus
 from lexergy.core.estimation.corpus import CorpusMetric
 from lexergy.core.sequence_metrics import entity_scores
 from lexergy.core.text_metrics import bleu_of_words
-from lexergy.files import atomic_write_text
+from lexergy.files import atomic_write_text, read_json
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.tasks.search_aware.examples import Example, Examples
@@ -64,7 +64,7 @@ def write_decodings(model: Seq2Seq, examples: Examples, search: SearchRecipe, fo
 
 def read_decodings(folder: Path, examples: Examples) -> dict[Part, Written]:
     """What `write_decodings` wrote, beside the gold sequences."""
-    content = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))
+    content = read_json(folder / WRITTEN, dict)
     return {part: beside_gold(getattr(examples, part), content[part]) for part in PARTS}
 
 

@@ -11,7 +11,7 @@ from lexergy.data.tagging.splits import load_tagged_splits
 from lexergy.data.translation.pairs import load_pairs
 from lexergy.data.translation.words import load_word_pairs, words_of
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_text
+from lexergy.files import atomic_write_text, read_json, reading
 from lexergy.recipes.search_aware import TaggedRecipe, TranslatedRecipe
 
 LAYOUT_KEYS = {"format", "word_column", "label_column", "scheme"}
@@ -92,13 +92,14 @@ def save_examples(examples: Examples, path: Path) -> None:
 
 def stored_examples(path: Path) -> Examples:
     """What `save_examples` wrote."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    messages = content.pop("messages")
-    parts = {
-        name: [Example(place, tuple(words), tuple(outputs)) for place, words, outputs in part]
-        for name, part in content.items()
-    }
-    return Examples(**parts, messages=messages)
+    with reading(path):
+        content = read_json(path, dict)
+        messages = content.pop("messages")
+        parts = {
+            name: [Example(place, tuple(words), tuple(outputs)) for place, words, outputs in part]
+            for name, part in content.items()
+        }
+        return Examples(**parts, messages=messages)
 
 
 def words_and_outputs(examples: Sequence[Example]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:

@@ -1,6 +1,5 @@
 """Scheduled sampling's objective along a line in weight space: it jumps where a greedy decision changes (3.3.1)."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from lexergy.core.beam_search import beam_search
 from lexergy.core.scheduled_sampling import scheduled_log_scores
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.seq2seq import Seq2Seq, SequencePairs
 from lexergy.tasks.search_aware.examples import Example, words_and_outputs
 
@@ -49,7 +48,8 @@ class Landscape:
 
     @classmethod
     def load(cls, folder: Path) -> "Landscape":
-        return cls(**json.loads((folder / FILE).read_text(encoding="utf-8")))
+        with reading(folder / FILE):
+            return cls(**read_json(folder / FILE, dict))
 
 
 def objective_names(line: Line) -> dict[str, float]:

@@ -1,11 +1,10 @@
 """Train a tagger or translator on an objective of a recipe, stage by stage, and say what it is worth."""
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchAwareRecipe, SearchRecipe
 from lexergy.runs.processes import is_main_process
@@ -56,11 +55,13 @@ def train_sequences(
 
 def load_report(folder: str | Path) -> SequenceReport:
     """What `train_sequences` wrote."""
-    content = json.loads((Path(folder) / REPORT_FILE).read_text(encoding="utf-8"))
-    by_beam = {
-        part: {int(beam): value for beam, value in values.items()} for part, values in content["by_beam"].items()
-    }
-    return SequenceReport(**(content | {"by_beam": by_beam}))
+    path = Path(folder) / REPORT_FILE
+    with reading(path):
+        content = read_json(path, dict)
+        by_beam = {
+            part: {int(beam): value for beam, value in values.items()} for part, values in content["by_beam"].items()
+        }
+        return SequenceReport(**(content | {"by_beam": by_beam}))
 
 
 def load_sequence_model(folder: str | Path) -> Seq2Seq:
@@ -121,4 +122,4 @@ def _report(
 
 
 def _history(stage: Stage) -> list[dict[str, Any]]:
-    return json.loads((stage.folder / HISTORY_FILE).read_text(encoding="utf-8"))
+    return read_json(stage.folder / HISTORY_FILE, list)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lexergy.cli.options import EnergyName, Json, Out, Seed, Temperature, TopP, at_least, choose_energy
-from lexergy.cli.render import print_json, print_lines
+from lexergy.cli.render import lexergy_command, print_json, print_lines
 from lexergy.cli.verbs.arena.plan import PagesPerPerson, VotesPerPair
 from lexergy.cli.verbs.generate import DEFAULT_TOP_K, NumCandidates, TopK
 from lexergy.errors import LexergyError
@@ -185,5 +185,5 @@ def _write(material: "Material", rules: "Rules", seed: int, out: Path, as_json: 
         *([f"{alike} pairs whose texts are the same to the letter were left out"] if alike else []),
         "",
         "Next:",
-        f"  lexergy arena serve {out}",
+        f"  {lexergy_command()} arena serve {out}",
     )

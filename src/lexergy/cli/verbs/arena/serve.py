@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import Json
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.options import Json, new_file
+from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
 
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
 Host = Annotated[str, typer.Option("--host", help="Address to listen at.")]
 Port = Annotated[int, typer.Option("--port", help="Port to listen at.", min=1, max=65535)]
 Annotator = Annotated[str, typer.Option("--annotator", help="Who will judge: letters, digits, dots, dashes.")]
-HtmlFile = Annotated[Path, typer.Option("--out", help="HTML file to write.")]
+HtmlFile = Annotated[Path, typer.Option("--out", help="HTML file to write.", callback=new_file)]
 VoteFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -59,7 +59,7 @@ def file(study: StudyArgument, annotator: Annotator, out: HtmlFile) -> None:
         f"{out}: {count} pages for {annotator}",
         "",
         "Next:",
-        f"  lexergy arena report {study} --votes votes-{annotator}.jsonl",
+        f"  {lexergy_command()} arena report {study} --votes votes-{annotator}.jsonl",
     )
 
 

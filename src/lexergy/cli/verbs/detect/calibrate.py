@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lexergy.cli.options import Json, Out
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
 from lexergy.cli.verbs.detect.files import DetectorFolder
 from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
 
@@ -47,4 +47,4 @@ def calibrate(
             for name, count in result.texts.items()
         ],
     )
-    print_lines(f"Detector: {result.folder}", "", "Next:", f"  lexergy detect {result.folder} FILE...")
+    print_lines(f"Detector: {result.folder}", "", "Next:", f"  {lexergy_command()} detect {result.folder} FILE...")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.options import Json, Out, Seed, at_least, share
-from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
+from lexergy.cli.render import lexergy_command, print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
@@ -236,10 +236,12 @@ def _print(report: "DetectorReport") -> None:
         [(name, f"{log_z.value:+.2f}", f"{log_z.std_error:.2f}") for name, log_z in report.log_z.items()],
     )
     print_paragraphs(*_shortcut_lines(report))
-    print_lines(f"Detector: {report.folder}", "", "Next:", f"  lexergy detect {report.folder} FILE...")
+    print_lines(f"Detector: {report.folder}", "", "Next:", f"  {lexergy_command()} detect {report.folder} FILE...")
 
 
 def _cell(metric: "Metric") -> str:
+    if metric.std_error < 1e-12:  # as many texts as there are have been judged alike
+        return f"{metric.value:.3f} ({metric.low:.2f} to {metric.high:.2f})"
     return f"{metric.value:.3f} ± {1.96 * metric.std_error:.3f}"
 
 

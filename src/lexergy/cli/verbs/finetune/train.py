@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.options import Json, Out, PairField, Seed, TextField, at_least, positive, share
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.render import lexergy_command, plural, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from lexergy.tasks.finetuning.training import FinetuneReport
@@ -159,9 +159,11 @@ def _print(report: "FinetuneReport") -> None:
         (MEANINGS[name], f"{summary.median:.3f}", f"{summary.least:.3f}", f"{summary.greatest:.3f}")
         for name, summary in report.metrics.items()
     ]
-    title = f"On {report.examples[report.judged_on]} {report.judged_on} examples, over {len(report.seeds)} seeds"
+    title = (
+        f"On {report.examples[report.judged_on]} {report.judged_on} examples, over {plural(len(report.seeds), 'seed')}"
+    )
     print_table(title, ("", "median", "least", "greatest"), rows)
     notes = [f"Learnt from {report.examples['train']} examples; the best model on validation is {report.best}."]
     if report.judged_on == "validation":
         notes.append("The best weights were chosen on these examples: give --test for numbers to quote.")
-    print_lines(*notes, "", "Next:", f"  lexergy finetune predict {report.folder} FILE")
+    print_lines(*notes, "", "Next:", f"  {lexergy_command()} finetune predict {report.folder} FILE")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lexergy.cli.options import Json, Out, Seed, at_least, positive
-from lexergy.cli.render import print_json, print_lines, print_table
+from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
 from lexergy.cli.verbs.seq2seq.options import FileFormat, LabelColumn, Normalisation, Scheme, WordColumn, tell
 from lexergy.errors import LexergyError
 
@@ -196,6 +196,6 @@ def _print(report: "SequenceReport", page: Path) -> None:
         f"Report: {page}",
         "",
         "Next:",
-        f"  lexergy seq2seq predict {report.folder} FILE --beam {report.beam}",
-        f"  lexergy seq2seq evaluate {report.folder} FILE",
+        f"  {lexergy_command()} seq2seq predict {report.folder} FILE --beam {report.beam}",
+        f"  {lexergy_command()} seq2seq evaluate {report.folder} FILE",
     )

@@ -214,9 +214,9 @@ class Fuzz:
         from lexergy.data.corpora import load_corpus
         from lexergy.data.labelled import load_questions
         from lexergy.data.nbest import load_nbest
-        from lexergy.data.tagged_files import load_tagged
+        from lexergy.data.tagging.files import load_tagged
         from lexergy.data.texts import read_texts
-        from lexergy.data.translations import load_pairs
+        from lexergy.data.translation.pairs import load_pairs
         from lexergy.data.windows import Windows
 
         def texts(path: Path) -> None:

@@ -306,11 +306,17 @@ def _generation(record: dict[str, Any]) -> GenerationResult:
 
 def _read_history(folder: Path) -> tuple[dict[str, Any], ...]:
     path = folder / HISTORY_FILE
-    return tuple(read_file(path, list, RUN_AGAIN)) if path.is_file() else tuple(_read_json(path))
+    if not path.is_file():
+        raise _missing(path)
+    return tuple(read_file(path, list, RUN_AGAIN))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if content is None:
-        raise LexergyError(f"{path} is missing from the run; remove its folder and start the same run again.")
+        raise _missing(path)
     return content
+
+
+def _missing(path: Path) -> LexergyError:
+    return LexergyError(f"{path} is missing from the run; remove its folder and start the same run again.")

@@ -97,7 +97,7 @@ def is_finished(folder: Path, key: str) -> bool:
 
 def files_of(folder: Path) -> dict[str, int]:
     """The files of a stage and their sizes; a stage below it has its own."""
-    files = {}
+    files: dict[str, int] = {}
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not ((path / MANIFEST).exists() or (path / PARTIAL).exists()):
             files |= {f"{path.name}/{name}": size for name, size in files_of(path).items()}
@@ -110,7 +110,7 @@ def lost_file(folder: Path, manifest: dict[str, Any]) -> Path | None:
     """The first of a stage's files that is gone or has another size; stages of earlier versions have no list."""
     listed = manifest.get("files", {})
     for name, size in listed.items() if isinstance(listed, dict) else ():
-        path = folder / name
+        path: Path = folder / name
         if not path.is_file() or path.stat().st_size != size:
             return path
     return None

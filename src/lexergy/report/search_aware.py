@@ -18,10 +18,10 @@ from lexergy.tasks.search_aware.training import SequenceReport, load_report
 
 METRICS = {"accuracy": "Accuracy", "f1": "F1", "bleu": "BLEU"}
 QUANTITIES = {
-    "alpha": "alpha, how peaked the relaxation is",
-    "mixing": "probability that gold is fed",
-    "log_z_mean": "mean of log Z",
-    "log_z_variance": "variance of log Z",
+    "alpha": "Alpha, how peaked the relaxation is",
+    "mixing": "Probability that gold is fed",
+    "log_z_mean": "Mean of log Z",
+    "log_z_variance": "Variance of log Z",
 }
 """Of a training's record, besides losses and the metric: drawn where they change."""
 
@@ -60,10 +60,10 @@ def page_content(report: SequenceReport) -> dict[str, Any]:
 
 
 def _headline(report: SequenceReport, metric: str) -> str:
+    """By the beam of the training: the best on test sentences would be chosen on them."""
     values = report.by_beam["test"]
-    best = max(values, key=values.__getitem__)
-    greedy = f" Greedy search reaches {fixed(values[1])}." if 1 in values and best != 1 else ""
-    reached = f"{metric} {fixed(values[best])} on test sentences with a beam of {best}"
+    greedy = f" Greedy search reaches {fixed(values[1])}." if 1 in values and report.beam != 1 else ""
+    reached = f"{metric} {fixed(values[report.beam])} on test sentences with a beam of {report.beam}"
     return f"Trained by {report.objective}: {reached}.{greedy}"
 
 

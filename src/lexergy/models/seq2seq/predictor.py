@@ -53,7 +53,8 @@ class Seq2Seq:
     def from_pretrained(cls, folder: str | Path) -> Self:
         if not Path(folder).is_dir() or model_type_of(folder) != Seq2SeqConfig.model_type:
             raise LexergyError(
-                f"'{folder}' holds no sequence-to-sequence model; expected a folder written by `lexergy seq2seq train`."
+                f"'{folder}' holds no sequence-to-sequence model; expected one that `lexergy seq2seq train` wrote; "
+                "it goes on where it was stopped if it is run again."
             )
         model = load_weights(Seq2SeqModel, Path(folder))
         return cls(model.to(default_device()).eval(), SequenceVocabulary.load(folder))

@@ -76,25 +76,26 @@ def model_folder(folder: str | Path) -> Path:
 
 
 def evaluation_stage(laboratory: SequenceLaboratory, name: str) -> Stage:
-    """The metric of a model on validation and test sentences for each beam of the recipe, and what falls off."""
+    """The metric of a model on validation and test sentences for its own beam and the recipe's, and what falls off."""
     recipe = laboratory.recipe
     search = recipe.objectives[name].search
+    beams = sorted({search.beam, *recipe.evaluation.beams})
 
     def build(stage: OpenStage) -> Facts:
         model, examples = laboratory.model(name), laboratory.examples
-        beams = [search.model_copy(update={"beam": beam}) for beam in recipe.evaluation.beams]
+        searches = [search.model_copy(update={"beam": beam}) for beam in beams]
         parts = {"validation": examples.validation, "test": examples.test}
         return {
             "metric": metric_of(model),
             "by_beam": {
-                part: {tried.beam: judge(model, chosen, tried).value for tried in beams}
+                part: {tried.beam: judge(model, chosen, tried).value for tried in searches}
                 for part, chosen in parts.items()
             },
             "fall_off": fall_off_shares(model, examples.validation, SearchRecipe(beam=search.beam)),
             "messages": [message for chosen in parts.values() for message in unknown_labels(model, chosen)],
         }
 
-    config = {"beams": list(recipe.evaluation.beams), "search": search.model_dump(mode="json")}
+    config = {"beams": beams, "search": search.model_dump(mode="json")}
     stages = [laboratory.data_stage, laboratory.model_stage(name)]
     return laboratory.workspace.stage(f"{EVALUATION}/{name}", config, stages, build)
 

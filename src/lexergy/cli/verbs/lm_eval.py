@@ -50,7 +50,7 @@ NumSamples = Annotated[
     int,
     typer.Option(
         "--samples",
-        help="Samples of the LM for each log Z, where it does not cancel.",
+        help="Samples of the LM for each log Z that does not cancel, and for bounds of whole texts.",
         callback=at_least(2, "128 is a good start"),
     ),
 ]

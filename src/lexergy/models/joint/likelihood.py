@@ -18,6 +18,7 @@ from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 from lexergy.progress import progress_bar
 
 Item = TypeVar("Item")
+CONTINUATIONS_AT_ONCE = 32
 
 
 class Space(NamedTuple):
@@ -88,9 +89,9 @@ def score_given(joint: WeighedLM, given: Sequence[Given], *, progress: bool = Fa
     """log P_LM and E of each continuation; those of one prefix are read together."""
     scored: list[Scored] = [Scored(0.0, 0.0)] * len(given)
     with progress_bar("continuations", len(given), progress) as bar:
-        for prefix, places in _grouped(range(len(given)), lambda place: given[place].prefix):
-            rows = [torch.tensor(given[place].continuation) for place in places]
-            measured = measure(joint, torch.tensor([prefix], dtype=torch.long), rows)
+        for places in _of_one_prefix(given):
+            prefix = torch.tensor([given[places[0]].prefix], dtype=torch.long)  # (1, P)
+            measured = measure(joint, prefix, [torch.tensor(given[place].continuation) for place in places])
             pairs = zip(measured.log_prob.tolist(), measured.energy.tolist(), strict=True)
             for place, pair in zip(places, pairs, strict=True):
                 scored[place] = Scored(*pair)
@@ -167,16 +168,24 @@ def _text_bound(scored: Scored, rest: Tensor) -> TextBound:  # (n - 1,)
     return TextBound(scored.log_prob, scored.log_score - log_z, float(ess))
 
 
+def _of_one_prefix(given: Sequence[Given]) -> Iterator[list[int]]:
+    """Which are read together: of one prefix, and of similar lengths, so that little is padded."""
+    by_length = sorted(range(len(given)), key=lambda place: len(given[place].continuation))
+    for group in _grouped(by_length, lambda place: given[place].prefix):
+        for start in range(0, len(group), CONTINUATIONS_AT_ONCE):
+            yield group[start : start + CONTINUATIONS_AT_ONCE]
+
+
 def _of_one_shape(spaces: Sequence[Space], num_samples: int) -> Iterator[list[Space]]:
     """Spaces whose samples fit into one batch."""
     at_once = max(1, ROWS_PER_BATCH // num_samples)
-    for _, group in _grouped(spaces, lambda space: (len(space.prefix), space.length)):
+    for group in _grouped(spaces, lambda space: (len(space.prefix), space.length)):
         for start in range(0, len(group), at_once):
             yield group[start : start + at_once]
 
 
-def _grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> Iterator[tuple[Hashable, list[Item]]]:
+def _grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> Iterator[list[Item]]:
     groups: dict[Hashable, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
-    yield from groups.items()
+    yield from groups.values()

@@ -46,6 +46,7 @@ class RunLM(LM):
         self.joint, self.settings = joint, settings
         self.counts: Counter[str] = Counter()
         self._asked: Counter[str] = Counter()
+        self._chunks: set[tuple[int, int]] = set()  # lengths of chunks and of their contexts
 
     @property
     def lm(self) -> CausalLM:
@@ -95,6 +96,7 @@ class RunLM(LM):
                 "the settings, so that texts can be cut for `loglikelihood_rolling`."
             )
         ids = encode_text(self.lm, text)
+        self._chunks.add((chunk, context))
         return chunked(ids, start_tokens(self.lm), chunk_tokens=chunk, context_tokens=context)
 
     def texts_wanted(self, requests: Sequence[Instance]) -> Iterator[tuple[list[int], Wanted, int]]:
@@ -126,7 +128,14 @@ class RunLM(LM):
             "cut": "contexts were longer than the LM reads and lost their beginning",
             "split": "continuations were encoded alone, since a token would have lain across their beginning",
         }
-        return [f"{self.counts[name]} {text}" for name, text in told.items() if self.counts[name]]
+        return [
+            *(f"{self.counts[name]} {text}" for name, text in told.items() if self.counts[name]),
+            *(
+                f"whole texts were read in chunks of {chunk} tokens after at most {context} of context, base LM and "
+                "joint model alike; with a longer context the base LM would do better"
+                for chunk, context in self._chunks
+            ),
+        ]
 
     def get_model_info(self) -> dict[str, Any]:
         """What lm-eval puts beside its results."""

@@ -19,6 +19,7 @@ SUB_ROOMS = {
         "architectures",
         "loading",
         "causal",
+        "remote",
         "masked",
         "seq2seq",
         "cloze",

@@ -22,6 +22,7 @@ _HOMES = {
     "MaskedLM": "lexergy.models.masked.lm",
     "MaskedObjectivesRecipe": "lexergy.recipes.masked",
     "PretrainingRecipe": "lexergy.recipes.cloze",
+    "RemoteLM": "lexergy.models.remote.lm",
     "ResidualEBM": "lexergy.models.joint.model",
     "ResidualRecipe": "lexergy.recipes.residual",
     "RightToLeftLM": "lexergy.models.causal.right_to_left",
@@ -55,6 +56,7 @@ __all__ = [
     "MaskedLM",
     "MaskedObjectivesRecipe",
     "PretrainingRecipe",
+    "RemoteLM",
     "ResidualEBM",
     "ResidualRecipe",
     "RightToLeftLM",
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
     from lexergy.models.finetuned.model import Finetuned
     from lexergy.models.joint.model import ResidualEBM
     from lexergy.models.masked.lm import MaskedLM
+    from lexergy.models.remote.lm import RemoteLM
     from lexergy.models.scoring.kinds import load_scorer
     from lexergy.models.seq2seq import Seq2Seq
     from lexergy.recipes.cloze import PretrainingRecipe

@@ -7,12 +7,16 @@ assert_sampler_contract(my_lm, prefix, length=3, top_k=4)
 """
 
 import random
-from collections.abc import Callable, Sequence
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 from transformers import (
     BertConfig,
@@ -23,13 +27,15 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
 
 from lexergy.core.ends import inside
 from lexergy.core.enumeration import all_sequences, sequence_numbers
 from lexergy.models.architectures.initialisation import initialised_from
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.masked.lm import MaskedLM
 from lexergy.recipes.residual import ResidualRecipe
 
@@ -53,12 +59,13 @@ class EnumerableLM(CausalLM):
         sharpness: float = 12.0,
         seed: int = 0,
         forbidden_tokens: tuple[int, ...] = (),
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = _tiny_model(architecture, vocab_size, max_length, hidden_size, num_layers)
             torch.nn.init.normal_(model.get_output_embeddings().weight, std=sharpness / hidden_size)
-        super().__init__(model, forbidden_tokens=forbidden_tokens)
+        super().__init__(model, tokenizer, forbidden_tokens=forbidden_tokens)
 
 
 class EnumerableMaskedLM(MaskedLM):
@@ -192,7 +199,7 @@ def assert_energy_contract(
 
 
 def assert_sampler_contract(
-    lm: CausalLM,
+    lm: LanguageModel,
     prefix: Tensor,  # (B, P)
     length: int,
     *,
@@ -200,17 +207,20 @@ def assert_sampler_contract(
     seed: int = 0,
     failure_rate: float = 1e-4,
     tolerance: float = 1e-4,
+    exact_lm: CausalLM | None = None,
     **truncation: Any,
 ) -> None:
     """Assert what a sampler promises, on an LM whose continuations can be enumerated.
 
     Each sample's `log_prob` is its exact one; the samples follow the exact distribution (chi-square, which a right
-    sampler fails with probability `failure_rate` per prefix); chunks and batches change nothing.
+    sampler fails with probability `failure_rate` per prefix); chunks and batches change nothing. Of an LM that runs
+    elsewhere, `exact_lm` is the same one in this process.
     """
+    exact_lm = weights_of(lm) if exact_lm is None else exact_lm
     options: dict[str, Any] = {"max_new_tokens": length, "seed": seed, **truncation}
     samples = lm.sample(prefix, num_samples=num_samples, **options)
     for row, drawn, log_prob in zip(prefix, samples.tokens.cpu(), samples.log_prob.cpu(), strict=True):
-        exact = exact_log_prob(lm, row, length, **truncation)  # (V ** C,)
+        exact = exact_log_prob(exact_lm, row, length, **truncation)  # (V ** C,)
         indices = sequence_numbers(drawn, lm.vocab_size)  # (K,)
         gap = float((log_prob - exact[indices]).abs().max())
         assert gap <= tolerance, f"a sample's log_prob is {gap} from its exact one"
@@ -290,6 +300,37 @@ def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: i
     )
     with initialised_from(seed):
         BertModel(config).save_pretrained(folder)
+
+
+def letter_tokenizer(letters: str = "abcdefg") -> PreTrainedTokenizerFast:
+    """A token per letter; whatever is none of them is read as the first, and texts are taken to follow it."""
+    known = {letter: number for number, letter in enumerate(letters)}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token=letters[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=letters[0])
+
+
+@contextmanager
+def served_lm(lm: LanguageModel) -> Iterator[str]:
+    """A server of Lexergy's for this LM, for as long as the block lasts: its address. Needs the extra `serve`."""
+    from lexergy.serve.api.app import create_app
+    from lexergy.serve.api.catalogue import catalogue_of
+    from lexergy.serve.api.server import server_of
+    from lexergy.serve.api.settings import ServerSettings
+
+    settings = ServerSettings()
+    server = server_of(create_app(lambda: catalogue_of(tiny_recipe("texts"), lm, {}), settings), settings)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        while server.desk.catalogue is None and server.desk.failure is None:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def word_tokenizer(words: tuple[str, ...]) -> PreTrainedTokenizerFast:

@@ -74,7 +74,7 @@ def make_run(folder, energies=("energy",), sample_text=" strong, and getting str
         name: EnergyResult(
             name=name,
             kind="states",
-            perplexity=make_perplexity(
+            measured=make_perplexity(
                 **{"windows": make_windows(torch.from_numpy(generator.normal(-1.6, 1.4, 64)))} | changes
             ),
             lm_energies=generator.normal(1.2, 1.5, (64, 64)),

@@ -45,7 +45,10 @@ def summary(result: "RunResult", report: Path) -> dict:
         "folder": result.folder,
         "lm": result.recipe.lm.description,
         "report": report,
-        "energies": {name: perplexity_record(energy.perplexity) for name, energy in result.energies.items()},
+        "energies": {
+            name: energy.best_validation if energy.measured is None else perplexity_record(energy.measured)
+            for name, energy in result.energies.items()
+        },
         "baselines": result.baselines,
         "generations": result.generations,
         "seconds": result.seconds,
@@ -65,12 +68,14 @@ def perplexity_record(estimate: "PerplexityEstimate") -> dict:
 
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
-    from lexergy.report.perplexity import terminal_table, verdicts
+    from lexergy.report.perplexity import terminal_table, unmeasured, verdicts
 
-    estimates = {name: energy.perplexity for name, energy in result.energies.items()}
-    table = terminal_table(estimates, result.baselines)
-    print_table(PERPLEXITY_TITLE, table.columns, table.texts)
-    print_paragraphs(f"Frozen LM: {result.recipe.lm.description}.", *verdicts(estimates))
+    estimates = result.estimates
+    if estimates:
+        table = terminal_table(estimates, result.baselines)
+        print_table(PERPLEXITY_TITLE, table.columns, table.texts)
+    told = verdicts(estimates) if estimates else unmeasured(result)
+    print_paragraphs(f"Frozen LM: {result.recipe.lm.description}.", *told)
     if result.generations:
         first = result.generations[0]
         print_passage("Prompt", first.prompt)
@@ -85,8 +90,11 @@ def next_commands(result: "RunResult") -> list[str]:
     """Commands that work on the run just made."""
     run, lexergy = shlex.quote(str(result.folder)), lexergy_command()
     windows = min(16, result.corpus.windows["test"])
+    generate = f"{lexergy} generate {run} --prompt 'Our economy is' --show 5"
+    if result.recipe.lm.is_remote:
+        return [generate, f"{lexergy} serve {run}"]
     return [
-        f"{lexergy} generate {run} --prompt 'Our economy is' --show 5",
+        generate,
         f"{lexergy} perplexity {run} --samples 256 --windows {windows}",
         f"{lexergy} next-token {run} --prompt 'The state of the union is'",
     ]

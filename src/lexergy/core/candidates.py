@@ -9,7 +9,7 @@ class Candidate:
 
     text: str  # empty when the LM has no tokenizer
     energy: float
-    log_prob: float  # under the (truncated) distribution it was drawn from
+    log_prob: float  # under the (truncated) distribution it was drawn from; NaN where a server does not tell
     weight: float  # its probability of being chosen
     tokens: tuple[int, ...] = ()  # up to and with the stop token where there is one; early runs kept none
 

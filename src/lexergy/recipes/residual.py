@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.recipes.packaged import PACKAGED_LMS
+from lexergy.recipes.remote import REMOTE, full_source, is_remote
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
@@ -102,11 +103,16 @@ class LMRecipe(Section):
 
     `forbid_special_tokens` (for a source; by default true) gives chat markers and the like probability
     zero; an LM trained here always goes without.
+
+    An LM that runs elsewhere has its address as `source` (`openai:http://127.0.0.1:8080`), `tokenizer` names the
+    tokenizer of its model, and `model` which of the server's models is meant, where it has several.
     """
 
-    added_later = frozenset({"finetune"})
+    added_later = frozenset({"finetune", "tokenizer", "model"})
 
     source: str | None = None
+    tokenizer: str | None = None
+    model: str | None = None
     forbid_special_tokens: bool | None = None
     finetune: FinetuneRecipe | None = None
     train: TrainedLMRecipe | None = None
@@ -122,7 +128,32 @@ class LMRecipe(Section):
             raise ValueError(
                 "`finetune` is for an LM from a `source`; leave it out with `train`, which trains it whole"
             )
+        if self.is_remote:
+            self._check_remote()
+        elif self.tokenizer is not None or self.model is not None:
+            key = "model" if self.tokenizer is None else "tokenizer"
+            raise ValueError(f"`{key}` is for an LM behind an address, `source: {REMOTE}http://...`; leave it out")
         return self
+
+    def _check_remote(self) -> None:
+        if self.tokenizer is None:
+            raise ValueError(
+                f"the LM is {self.source} and no `tokenizer` is named; expected that of its model: a folder, a Hub "
+                "name, or smollm2-135m"
+            )
+        if self.finetune is not None:
+            raise ValueError(f"`finetune` trains weights, and those of {self.source} are elsewhere; leave it out")
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the LM runs elsewhere."""
+        return is_remote(self.source)
+
+    @property
+    def full_source(self) -> str:
+        """The source in one word, with the tokenizer and the model of an LM that runs elsewhere."""
+        source = str(self.source)
+        return full_source(source, tokenizer=self.tokenizer, model=self.model) if self.is_remote else source
 
     @property
     def origin(self) -> str:
@@ -231,7 +262,7 @@ class ResidualRecipe(Recipe):
     negatives: NegativesRecipe = NegativesRecipe()
     energies: dict[str, AnyEnergyRecipe] = Field(min_length=1)
     baselines: dict[str, BaselineRecipe] = Field({})
-    perplexity: PerplexityRecipe = PerplexityRecipe()
+    perplexity: PerplexityRecipe | None = PerplexityRecipe()
     generation: GenerationRecipe | None = None
 
     @model_validator(mode="after")
@@ -240,6 +271,7 @@ class ResidualRecipe(Recipe):
         _check_masked_lm(self)
         _check_lengths(self)
         _check_layers(self)
+        _check_remote(self)
         for name, energy in self.energies.items():
             energy.check_beside(name, self.energies)
         return self
@@ -295,6 +327,20 @@ def _check_layers(recipe: ResidualRecipe) -> None:
             f"an energy of kind `states` reads layer {highest}; expected 0 (embeddings) to "
             f"{last}, the last layer of `lm.train`"
         )
+
+
+def _check_remote(recipe: ResidualRecipe) -> None:
+    """Refuse what needs the weights of an LM that runs elsewhere, before anything is sampled from it."""
+    if not recipe.lm.is_remote:
+        return
+    for name, energy in recipe.energies.items():
+        if energy.state_layers is not None or "lm" in energy.starts_from:
+            raise ValueError(
+                f"the energy `{name}` of kind `{energy.kind}` is made from the LM's weights or states, and the LM is "
+                f"{recipe.lm.source}; expected kind encoder, linear or bilstm"
+            )
+    if recipe.baselines:
+        raise ValueError(f"`baselines` are made with the LM's weights, and those of {recipe.lm.source} are elsewhere")
 
 
 def _check_lengths(recipe: ResidualRecipe) -> None:

@@ -10,6 +10,7 @@ import yaml
 from lexergy.core.candidates import Candidate
 from lexergy.core.estimation import coverage
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
+from lexergy.core.estimation.perplexity import PerplexityEstimate
 from lexergy.files import atomic_write_text
 from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.report import perplexity, plots
@@ -50,17 +51,18 @@ def render_page(result: RunResult) -> str:
 
 def page_content(result: RunResult) -> dict[str, Any]:
     """Everything that the template shows."""
-    estimates = {name: energy.perplexity for name, energy in result.energies.items()}
+    estimates, alone = result.estimates, len(result.energies) == 1
     return {
         "name": result.recipe.name,
-        "headlines": perplexity.headlines(estimates),
-        "perplexity": perplexity.full_table(estimates, result.baselines),
-        "verdicts": perplexity.verdicts(estimates),
+        "headlines": perplexity.headlines(estimates) if estimates else perplexity.unmeasured(result),
+        "measured": bool(estimates),
+        "perplexity": perplexity.full_table(estimates, result.baselines) if estimates else None,
+        "verdicts": perplexity.verdicts(estimates) if estimates else [],
         "perplexity_note": PERPLEXITY_NOTE,
-        "curves": [_perplexity_curve(result)],
-        "energies": [_energy_content(energy, alone=len(estimates) == 1) for energy in result.energies.values()],
+        "curves": [_perplexity_curve(estimates)] if estimates else [],
+        "energies": [_energy_content(energy, alone) for energy in result.energies.values()],
         "samples_note": SAMPLES_NOTE,
-        "samples": _samples(result.generations, alone=len(estimates) == 1),
+        "samples": _samples(result.generations, alone),
         "models": [
             drawing
             for name, history in result.histories.items()
@@ -94,10 +96,10 @@ def _counts(splits: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in splits.items())
 
 
-def _perplexity_curve(result: RunResult) -> Drawing:
-    alone = len(result.energies) == 1
-    curves = {"joint model" if alone else name: energy.perplexity.curve for name, energy in result.energies.items()}
-    base = next(iter(result.energies.values())).perplexity.base
+def _perplexity_curve(estimates: dict[str, PerplexityEstimate]) -> Drawing:
+    alone = len(estimates) == 1
+    curves = {"joint model" if alone else name: estimate.curve for name, estimate in estimates.items()}
+    base = next(iter(estimates.values())).base
     return Drawing(
         "Bound and estimate against the number of samples",
         data_uri(plots.perplexity_curve(base, curves)),
@@ -106,6 +108,15 @@ def _perplexity_curve(result: RunResult) -> Drawing:
 
 
 def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
+    return {
+        "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
+        "description": ENERGY_KINDS[energy.kind].description,
+        "figures": [] if energy.measured is None else _energy_figures(energy),
+        "training": _training_curves("Training on people's text against the LM's", energy.history),
+    }
+
+
+def _energy_figures(energy: EnergyResult) -> list[Drawing]:
     people, machine = energy.human_energies, energy.lm_energies  # (N,), (N, n)
     separated = percent(_share_ranked_right(energy), digits=0)
     histogram = Drawing(
@@ -119,12 +130,7 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
         data_uri(plots.sorted_weights(-machine, energy.perplexity.ess)),
         "Importance weights of each window's samples, largest first. The flatter, the better the estimate.",
     )
-    return {
-        "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
-        "description": ENERGY_KINDS[energy.kind].description,
-        "figures": [histogram, weights, _rank_check(energy)],
-        "training": _training_curves("Training on people's text against the LM's", energy.history),
-    }
+    return [histogram, weights, _rank_check(energy)]
 
 
 def _rank_check(energy: EnergyResult) -> Drawing:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from lexergy.core.estimation.perplexity import ExactPerplexity, PerplexityEstimate
 from lexergy.report.numbers import fixed, percent
 from lexergy.report.table import Cell, Table
+from lexergy.runs.records import RunResult
 
 SIDE_BY_SIDE = 3  # models
 MAIN_COLUMNS = ("perplexity", "at most", "gain", "nats per token", "ESS", "k-hat")  # of many models
@@ -75,6 +76,17 @@ def terminal_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mappi
         return table
     kept = table.select([0, *(table.columns.index(column) for column in MAIN_COLUMNS)])
     return Table(table.name, kept.columns, [(str(name).rpartition(", ")[2], *cells) for name, *cells in kept.rows])
+
+
+def unmeasured(result: RunResult) -> list[str]:
+    """What is known of energies whose perplexity was not measured."""
+    told = [
+        f"The energy “{name}” tells people's text from the LM's in {percent(energy.best_validation['accuracy'])} of "
+        "validation pairs (50 % would be chance)."
+        for name, energy in result.energies.items()
+        if energy.measured is None and "accuracy" in energy.best_validation
+    ]
+    return [] if result.estimates else ["The recipe has `perplexity: null`: no perplexity was measured.", *told]
 
 
 def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:

@@ -44,9 +44,25 @@ class EnergyResult:
 
     name: str
     kind: str
-    perplexity: PerplexityEstimate
+    measured: PerplexityEstimate | None  # None where the recipe has `perplexity: null`
     lm_energies: np.ndarray  # (N, n) of the LM's continuations of the test prefixes
     history: tuple[dict[str, Any], ...]
+
+    @property
+    def perplexity(self) -> PerplexityEstimate:
+        """What was measured on test windows."""
+        if self.measured is None:
+            raise LexergyError(
+                f"the perplexity with the energy `{self.name}` was not measured: its recipe has `perplexity: null`; "
+                "leave that out, with an LM that gives log-probabilities of text, and start the run again."
+            )
+        return self.measured
+
+    @property
+    def best_validation(self) -> dict[str, float]:
+        """Loss and accuracy on validation pairs where the loss was least; empty for a sum."""
+        validations = [record["validation"] for record in self.history if "loss" in record["validation"]]
+        return min(validations, key=lambda values: values["loss"], default={})
 
     @property
     def human_energies(self) -> np.ndarray:  # (N,)
@@ -101,6 +117,11 @@ class RunResult:
     versions: dict[str, str]
     baselines: dict[str, BaselineResult] = field(default_factory=dict)
 
+    @property
+    def estimates(self) -> dict[str, PerplexityEstimate]:
+        """The perplexity of each joint model that was measured."""
+        return {name: energy.measured for name, energy in self.energies.items() if energy.measured is not None}
+
 
 def human_column(name: str) -> str:
     """The Parquet column of one energy of people's continuations, (N,)."""
@@ -154,7 +175,7 @@ def _load_run(folder: Path) -> RunResult:
         },
         seconds={name: stage.seconds for name, stage in stages.items()},
         corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
-        versions=stages["perplexity"].versions,
+        versions=stages.get("perplexity", list(stages.values())[-1]).versions,
         baselines=_read_baselines(folder, recipe),
     )
 
@@ -186,7 +207,8 @@ def read_windows(folder: Path, split: str) -> Windows:
 
 def measured_windows(folder: Path, recipe: ResidualRecipe) -> Windows:
     """Those of the test windows that a run's energies and baselines are measured on."""
-    windows, limit = read_windows(folder, "test"), recipe.perplexity.windows
+    windows, measured = read_windows(folder, "test"), recipe.perplexity
+    limit = None if measured is None else measured.windows
     if limit is None or limit >= len(windows):
         return windows
     return windows.sample(limit, stage_seed(recipe.split_seed, "perplexity"))
@@ -228,6 +250,9 @@ def _plain(record: Any) -> dict[str, Any]:
 
 def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResult:
     is_sum = name in recipe.sums
+    history = () if is_sum else _read_history(folder / name)
+    if recipe.perplexity is None:
+        return EnergyResult(name, recipe.energies[name].kind, None, np.empty((0, 0)), history)
     measured = folder / ("sums" if is_sum else "perplexity")
     log_weights = _read_column(measured, weights_column(name))  # (N, n)
     record = _read_json(measured / ESTIMATES_FILE)[name]
@@ -245,9 +270,9 @@ def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResul
     return EnergyResult(
         name=name,
         kind=recipe.energies[name].kind,
-        perplexity=estimate,
+        measured=estimate,
         lm_energies=-log_weights.numpy(),
-        history=() if is_sum else _read_history(folder / name),
+        history=history,
     )
 
 

@@ -1,15 +1,14 @@
 """A causal model that is only run: start token put in, forbidden tokens left out, its last prefixes remembered."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lexergy.core.ends import lengths_until
 from lexergy.core.vocabulary import NEVER
-from lexergy.errors import LexergyError
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
 from lexergy.models.causal.shared_prefix import Continuations, PrefixSharing, RepeatedPrefix, SharedPrefix, prefill
 
@@ -27,7 +26,7 @@ class _Remembered(NamedTuple):
     value: Any
 
 
-class FrozenModel:
+class FrozenModel(LanguageModel):
     """What scoring, sampling and reading states have in common; tensors are on the model's device."""
 
     def __init__(
@@ -72,11 +71,10 @@ class FrozenModel:
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return limit if limit is None or self.start_token is None else limit - 1
 
-    def with_start(self, prefix: Tensor) -> Tensor:
-        """Prefixes or rows (B, P) with the start token before them, where this LM needs one."""
-        if self.start_token is None:
-            return prefix
-        return torch.cat((prefix.new_full((len(prefix), 1), self.start_token), prefix), 1)
+    def _with_end(self, end_token: int | None, forbidden_tokens: Collection[int]) -> Self:
+        lm = super()._with_end(end_token, forbidden_tokens)
+        lm._last = {}  # statistics of prefixes depend on what is forbidden
+        return lm
 
     def forbid_(self, logits: Tensor) -> Tensor:
         """Change logits (..., V) so that the forbidden tokens cannot be drawn."""
@@ -85,14 +83,6 @@ class FrozenModel:
 
     def forbidden_index(self) -> Tensor:
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
-
-    def lengths(self, continuations: Tensor) -> Tensor:  # (..., C) -> (...)
-        """How many tokens of each are text: up to this LM's end token, that included, where it has one."""
-        return lengths_until(continuations, self.end_token)
-
-    def have_ended(self, continuations: Tensor) -> Tensor:  # (..., C) -> (...) bool
-        """Whether each has this LM's end token."""
-        return (continuations == (-1 if self.end_token is None else self.end_token)).any(-1)
 
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
         """Run the prefixes once."""
@@ -131,36 +121,3 @@ class FrozenModel:
     def forget_prefix(self) -> None:
         """Free the keys, values and states of the last prefixes run."""
         self._last.clear()
-
-    def check_prefix(self, prefix: Tensor, max_new_tokens: int) -> Tensor:
-        """The prefixes (B, P) on the model's device, if it can continue them by so many tokens."""
-        prefix = torch.as_tensor(prefix, device=self.device)
-        if prefix.dim() != 2:
-            raise LexergyError(
-                f"prefix tokens have shape {tuple(prefix.shape)}; expected (prefixes, length); "
-                "add a dimension with `[None]`."
-            )
-        if prefix.shape[1] == 0 and self.start_token is None:
-            raise LexergyError("the prefix is empty; expected at least one token to continue from.")
-        if self.max_length is not None and prefix.shape[1] + max_new_tokens > self.max_length:
-            raise LexergyError(
-                f"{prefix.shape[1]} prefix and {max_new_tokens} new tokens are more than the {self.max_length} "
-                "the model can read; shorten the prompt or ask for fewer new tokens."
-            )
-        if prefix.numel() and not 0 <= int(prefix.min()) <= int(prefix.max()) < self.vocab_size:
-            raise LexergyError(
-                f"token ids run from {int(prefix.min())} to {int(prefix.max())}; expected 0 .. {self.vocab_size - 1}; "
-                "were they made by another tokenizer?"
-            )
-        return prefix
-
-    def check_rows(self, tokens: Tensor, prefix_length: int) -> Tensor:
-        """Rows (B, L) on the model's device, if there is something to score after so many tokens."""
-        tokens = self.check_prefix(tokens, 0)
-        least = 0 if self.start_token is not None else 1
-        if not least <= prefix_length < tokens.shape[1]:
-            raise LexergyError(
-                f"`prefix_length` is {prefix_length}; expected {least} .. {tokens.shape[1] - 1} for rows of "
-                f"{tokens.shape[1]} tokens."
-            )
-        return tokens

@@ -1,10 +1,9 @@
 """A frozen causal language model as a distribution: sample continuations, score them, read its states."""
 
-import copy
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,9 +18,11 @@ from lexergy.errors import LexergyError
 from lexergy.files import read_json, reading
 from lexergy.models.causal import states
 from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.language_model import PREFIXES_AT_ONCE, LanguageModel
 from lexergy.models.causal.log_probs import pick_log_prob
-from lexergy.models.causal.row_logits import PREFIXES_AT_ONCE, row_logits
-from lexergy.models.causal.sampling import Samples, Sampling, sample_in_batches
+from lexergy.models.causal.row_logits import row_logits
+from lexergy.models.causal.samples import Samples
+from lexergy.models.causal.sampling import Sampling, sample_in_batches
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.models.loading.devices import default_device
@@ -29,17 +30,18 @@ from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.shapes import Direction
 
-_REFERENCE = "lexergy_lm.json"
+REFERENCE = "lexergy_lm.json"
 logger = logging.getLogger(__name__)
 _HERE = "."
 
 
 class _Reference(BaseModel):
-    """What `_REFERENCE` holds: where the model is, and what is to be known of its tokens."""
+    """What `REFERENCE` holds: where the model is, and what is to be known of its tokens."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     source: str
+    model: str | None = None  # which of a server's, for an LM that runs elsewhere
     forbidden_tokens: list[Annotated[int, Field(ge=0)]]
     start_token: Annotated[int, Field(ge=0)] | None
     end_token: Annotated[int, Field(ge=0)] | None = None
@@ -100,7 +102,7 @@ class CausalLM(FrozenModel):
         It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
         for: a folder that says otherwise is refused.
         """
-        reference, end_token = _read_reference(Path(source)), None
+        reference, end_token = read_reference(Path(source)), None
         if reference is not None:
             given = source
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
@@ -137,50 +139,11 @@ class CausalLM(FrozenModel):
             **({"direction": self.direction} if self._turned() else {}),
             **({} if self.end_token is None else {"end_token": self.end_token}),
         }
-        (Path(folder) / _REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
+        (Path(folder) / REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
 
     def _turned(self) -> tuple[str, ...]:
         """The direction where it is not the usual one: records of before there were two stay as they are."""
         return () if self.direction == "left_to_right" else (self.direction,)
-
-    @property
-    def special_tokens(self) -> tuple[int, ...]:
-        """Ids of the tokenizer's control tokens, those that plain text never contains."""
-        if self.tokenizer is None:
-            return ()
-        return tuple(sorted(i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special))
-
-    @property
-    def end_of_text(self) -> int | None:
-        """The tokenizer's end-of-text token, whether this LM may write it or not."""
-        return None if self.tokenizer is None else self.tokenizer.eos_token_id
-
-    @property
-    def may_end(self) -> bool:
-        """Whether it writes end-of-text: it has an end token, or end-of-text is not forbidden."""
-        return self.end_token is not None or self.end_of_text not in (None, *self.forbidden_tokens)
-
-    def ending(self, end_token: int | None = None) -> "CausalLM":
-        """The same LM, whose texts end at this token, end-of-text unless given, though it may be forbidden here."""
-        end_token = self.end_token if end_token is None else end_token
-        end_token = self.end_of_text if end_token is None else end_token
-        if end_token is None:
-            raise LexergyError(
-                "this LM has no end-of-text token; expected one in its tokenizer; name a token, `lm.ending(token)`, or "
-                "stop at strings."
-            )
-        return self._with_end(end_token, set(self.forbidden_tokens) - {end_token})
-
-    def endless(self) -> "CausalLM":
-        """The same LM, which may not write end-of-text and goes on."""
-        ends = {self.end_token, self.end_of_text} - {None}
-        return self._with_end(None, {*self.forbidden_tokens, *ends})  # type: ignore[arg-type]
-
-    def _with_end(self, end_token: int | None, forbidden_tokens: Collection[int]) -> "CausalLM":
-        lm = copy.copy(self)
-        lm.end_token, lm.forbidden_tokens = end_token, tuple(sorted(forbidden_tokens))
-        lm._last = {}  # statistics of prefixes depend on what is forbidden
-        return lm
 
     def fingerprint(self) -> str:
         """A hash of configuration and weights, for provenance."""
@@ -190,16 +153,6 @@ class CausalLM(FrozenModel):
         for name, weight in self.model.state_dict().items():
             digest.update(f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode())
         return digest.hexdigest()[:16]
-
-    def encode(self, text: str) -> Tensor:
-        """Token ids (P,) of a text, without special tokens."""
-        ids = self.need_tokenizer()(text, add_special_tokens=False)["input_ids"]
-        return torch.tensor(ids, dtype=torch.long)
-
-    def decode(self, tokens: Tensor) -> list[str]:
-        """The texts of token rows (..., C), flattened to a list."""
-        rows = tokens.reshape(-1, tokens.shape[-1]).tolist()
-        return self.need_tokenizer().batch_decode(rows, clean_up_tokenization_spaces=False)
 
     @torch.inference_mode()
     def sample(
@@ -230,26 +183,11 @@ class CausalLM(FrozenModel):
         strings = StopStrings(stop, self.need_tokenizer()) if stop else None
         sampling = Sampling(max_new_tokens, Decoding(temperature, top_k, top_p), seed, strings, features, given_length)
         prefix_tokens = self.check_prefix(prefix_tokens, max_new_tokens)
-        for name, value in (("num_samples", num_samples), ("max_new_tokens", max_new_tokens)):
-            if value < 1:
-                raise LexergyError(f"`{name}` is {value}; expected at least 1.")
+        self.check_counts(num_samples, max_new_tokens)
         if features is not None:
             features.check(self.last_state_layer)
         streams = list(range(len(prefix_tokens)) if prefix_ids is None else prefix_ids)
         return sample_in_batches(self, prefix_tokens, streams, first_sample, num_samples, rows_per_batch, sampling)
-
-    def sample_chunks(
-        self, prefix_tokens: Tensor, *, num_samples: int, chunk_size: int, **kwargs: Any
-    ) -> Iterator[Samples]:
-        """The same samples as `sample`, a slice of at most `chunk_size` per prefix at a time."""
-        first = kwargs.pop("first_sample", 0)
-        for done in range(0, num_samples, chunk_size):
-            count = min(chunk_size, num_samples - done)
-            yield self.sample(prefix_tokens, num_samples=count, first_sample=first + done, **kwargs)
-
-    def log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
-        """log p_LM(continuation | prefix) of rows (B, L), summed over the continuation: (B,) float64."""
-        return self.token_log_prob(tokens, prefix_length=prefix_length).sum(-1)
 
     @torch.inference_mode()
     def token_log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:
@@ -300,14 +238,20 @@ class CausalLM(FrozenModel):
         """
         return states.next_token_features(self, prefix_tokens, tokens, given_length, features)
 
-    def need_tokenizer(self) -> PreTrainedTokenizerBase:
-        if self.tokenizer is None:
-            raise LexergyError("this LM has no tokenizer; pass token ids, or give it one: CausalLM(model, tokenizer).")
-        return self.tokenizer
+
+def weights_of(lm: LanguageModel) -> CausalLM:
+    """The LM, if its weights are here."""
+    if isinstance(lm, CausalLM):
+        return lm
+    raise LexergyError(
+        f"the LM {lm.source} runs elsewhere, and its weights and states are needed here; expected an energy that reads "
+        "text or tokens (`kind: encoder`, `linear`, `bilstm`), or an LM in this process (`source: smollm2-135m`)."
+    )
 
 
-def _read_reference(folder: Path) -> dict[str, Any] | None:
-    path = folder / _REFERENCE
+def read_reference(folder: Path) -> dict[str, Any] | None:
+    """What `save_pretrained` noted in a folder; None where there is no note."""
+    path = folder / REFERENCE
     if not path.is_file():
         return None
     remedy = "copy it again, or start the same run again"

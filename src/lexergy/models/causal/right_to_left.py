@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.sampling import Samples
+from lexergy.models.causal.samples import Samples
 
 
 class RightToLeftLM:

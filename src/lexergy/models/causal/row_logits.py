@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.language_model import PREFIXES_AT_ONCE
 from lexergy.models.causal.log_probs import rows_at_once
 from lexergy.models.causal.shared_prefix import Continuations, SharedPrefix
-
-PREFIXES_AT_ONCE = 256  # whose keys and values are held at once
 
 
 class RowLogits(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,19 +11,11 @@ from lexergy.core.decoding import Decoding, Draw, draw
 from lexergy.core.random import uniforms
 from lexergy.core.vocabulary import summarise
 from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.states import pooled_given
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.progress import count
-
-
-class Samples(NamedTuple):
-    """Continuations, on the CPU."""
-
-    tokens: Tensor  # (B, K, C); padded after an end, with the LM's end token where it has one
-    log_prob: Tensor  # (B, K) float64, under exactly the distribution they were drawn from
-    lengths: Tensor  # (B, K), with the end token, or the one that completed a stop string
-    features: Tensor | None  # (B, K, F), when asked for
 
 
 @dataclass(frozen=True)

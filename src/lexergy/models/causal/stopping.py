@@ -22,6 +22,13 @@ class StopStrings:
         self.strings = tuple(strings)
         self.tokenizer = tokenizer
 
+    def first_in(self, tokens: Sequence[int]) -> int | None:
+        """How many tokens a row has up to the one that completes a string; None where it has no string."""
+        for count in range(1, len(tokens) + 1):
+            if bool(self.are_in(torch.tensor([tokens[:count]]))):
+                return count
+        return None
+
     def are_in(self, tokens: Tensor) -> Tensor:  # (R, t) -> (R,) bool
         """Whether the text of each row has one of the strings."""
         texts = self.tokenizer.batch_decode(tokens.tolist(), clean_up_tokenization_spaces=False)

@@ -1,11 +1,11 @@
 """What stands before the first token of a text that has no context."""
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.loading.tokenizer import END_OF_TEXT
 
 
-def start_of_text(lm: CausalLM) -> int:
+def start_of_text(lm: LanguageModel) -> int:
     """The LM's start token; of one that has none, its end-of-text token, after which texts began in its training."""
     tokenizer = lm.need_tokenizer()
     known = tokenizer.get_vocab().get(END_OF_TEXT)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.energies.base import check_shapes
 from lexergy.models.energies.text import by_prefix, decode, sequence_batches
@@ -28,7 +28,7 @@ class Energy(Protocol):
     def score(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor: ...
 
 
-def as_energy(obj: Any, lm: CausalLM) -> Energy:
+def as_energy(obj: Any, lm: LanguageModel) -> Energy:
     """`obj` as an energy for this LM.
 
     An `EnergyModel` or `TextEnergy` is fitted to the LM; an object with `score` and `features` is taken as it
@@ -107,7 +107,7 @@ class TextEnergy:
         self.rows_per_batch = rows_per_batch
         self.lm_tokenizer = lm_tokenizer
 
-    def attach(self, lm: CausalLM) -> "TextEnergy":
+    def attach(self, lm: LanguageModel) -> "TextEnergy":
         """The same energy, decoding with this LM's tokenizer."""
         if lm.tokenizer is None:
             raise LexergyError(

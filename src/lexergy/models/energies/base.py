@@ -11,7 +11,7 @@ from transformers.utils.hub import cached_file
 
 from lexergy.errors import LexergyError
 from lexergy.files import read_json, reading
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.sizes import check_sizes
@@ -82,7 +82,7 @@ class EnergyModel(PreTrainedModel):
         features = None if features is None else features.to(self.device)
         return self(prefix.to(self.device), continuations.to(self.device), features)
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
         """Check that this energy fits the LM, and read text with the LM's tokenizer where text is read."""
         return self if lm.tokenizer is None else self.bind(lm.tokenizer)
 
@@ -161,7 +161,7 @@ def check_shapes(prefix: Tensor, continuations: Tensor) -> None:
         )
 
 
-def check_vocabulary(known: int, lm: CausalLM) -> None:
+def check_vocabulary(known: int, lm: LanguageModel) -> None:
     """Refuse an LM that writes tokens which an energy over tokens does not know."""
     if known < lm.vocab_size:
         raise LexergyError(

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies.backbones import Backbone
 from lexergy.models.energies.base import EnergyModel
 from lexergy.recipes.energies import RefreshedEnergyRecipe
@@ -12,7 +12,7 @@ class Origins(Protocol):
     """The models around an energy: those of a run, or, to count parameters, models of the same shapes."""
 
     @property
-    def lm(self) -> CausalLM: ...
+    def lm(self) -> LanguageModel: ...
 
     def masked_lm(self) -> Backbone: ...
 

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.state_features import StateFeatures, Statistics
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.energies.origins import Origins
@@ -120,7 +121,8 @@ class StatesEnergy(EnergyModel):
         """The energy that these features have, whatever they are of."""
         return self.head((features.to(self.mean) - self.mean) / self.std).squeeze(-1)
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
+        lm = weights_of(lm)
         if lm.hidden_size != self.config.hidden_size or max(self.config.layers, default=0) > lm.num_layers:
             raise LexergyError(
                 f"this energy reads layers {list(self.config.layers)} of width {self.config.hidden_size} of "
@@ -151,5 +153,5 @@ def _head(size: int, hidden_units: int | None, dropout: float) -> nn.Sequential:
 def build_states(recipe: StatesEnergyRecipe, origins: Origins, seed: int) -> StatesEnergy:
     """As the recipe describes it, zero everywhere."""
     return StatesEnergy.for_lm(
-        origins.lm, recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
+        weights_of(origins.lm), recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures, pick_features, union
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
 from lexergy.models.energies.backbones import located, portable
@@ -90,7 +90,7 @@ class SumEnergy(EnergyModel):
             )
         return total  # (B, K)
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
         """Make each part an energy for this LM."""
         self.parts = [as_energy(part, lm) for part in self.parts]
         return self

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.models.architectures.initialisation import initialised_from
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.text import by_prefix, sequence_batches
@@ -46,7 +46,7 @@ class LinearEnergy(EnergyModel):
         batches = sequence_batches(prefix, continuations, self.rows_per_batch)
         return by_prefix([self.weights(tokens).sum((1, 2)) for tokens in batches], continuations)
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
         check_vocabulary(self.config.vocab_size, lm)
         return super().attach(lm)
 
@@ -105,7 +105,7 @@ class BiLSTMEnergy(EnergyModel):
         states, _ = self.lstm(self.dropout(self.embedding(tokens)))  # (N, L, 2 D)
         return self.head(states.mean(1)).squeeze(-1)
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
         check_vocabulary(self.config.vocab_size, lm)
         return super().attach(lm)
 

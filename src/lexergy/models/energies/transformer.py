@@ -13,7 +13,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.lora import Lora, add_lora, is_adapter
 from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.shared_prefix import PrefixSharing
 from lexergy.models.energies.backbones import (
     CAUSAL_LM,
@@ -289,7 +290,7 @@ class TransformerEnergy(EnergyModel):
         self._lm_tokenizer = lm_tokenizer
         return self
 
-    def attach(self, lm: CausalLM) -> Self:
+    def attach(self, lm: LanguageModel) -> Self:
         if not self.config.reads_text:
             check_vocabulary(_embedding(self.backbone).num_embeddings, lm)
         if self.config.reads_text and lm.tokenizer is None:
@@ -331,7 +332,7 @@ def build_transformer(recipe: TransformerEnergyRecipe, origins: Origins, seed: i
     options: dict[str, Any] = {"pooling": recipe.pooling, "lora": _lora(recipe.lora), "ngram_tables": tables}
     if recipe.origin == "masked_lm":
         return TransformerEnergy.from_masked_lm(origins.masked_lm(), **options, seed=seed)
-    return TransformerEnergy.from_causal_lm(origins.lm, causal=recipe.kind == "unit", **options, seed=seed)
+    return TransformerEnergy.from_causal_lm(weights_of(origins.lm), causal=recipe.kind == "unit", **options, seed=seed)
 
 
 def build_encoder(recipe: EncoderEnergyRecipe, origins: Origins, seed: int) -> TransformerEnergy:

@@ -20,7 +20,7 @@ WeighedBy: TypeAlias = Literal["energy", "joint"]
 
 @dataclass(frozen=True)
 class Reranked:
-    """Candidates of one prompt in the order given; `log_prob` is the LM's, untruncated."""
+    """Candidates of one prompt in the order given; `log_prob` is the LM's, untruncated, NaN where it tells none."""
 
     candidates: list[Candidate]
     best: int  # index of the largest weight; of equal ones the first
@@ -59,8 +59,9 @@ def rerank(
     if not rows:
         raise LexergyError("the list of candidates is empty; expected at least one continuation to weigh.")
     proposals = _proposal_log_prob(candidates, weigh_by)
-    energy, log_prob = measure(joint, prefix, rows)
-    log_weights = -energy if weigh_by == "energy" and proposals is None else log_prob - energy
+    by_energy_alone = weigh_by == "energy" and proposals is None
+    energy, log_prob = measure(joint, prefix, rows, needs_log_prob=not by_energy_alone)
+    log_weights = -energy if by_energy_alone else log_prob - energy
     if proposals is not None:
         log_weights = log_weights - proposals
     number = uniforms(seed, [stream], 0, 0, 1)  # (1, 1)
@@ -79,14 +80,19 @@ def rerank(
     )
 
 
-def measure(joint: WeighedLM, prefix: Tensor, rows: Sequence[Tensor]) -> Measured:  # (1, P), n of (C_i,)
-    """E and log P_LM of each continuation, each at its own length."""
+def measure(
+    joint: WeighedLM, prefix: Tensor, rows: Sequence[Tensor], needs_log_prob: bool = True
+) -> Measured:  # (1, P), n of (C_i,)
+    """E and log P_LM of each continuation, each at its own length; NaN where an LM tells none and none is needed."""
     energies, log_probs = [], []
     for start in range(0, len(rows), ROWS_PER_BATCH):
         group = rows[start : start + ROWS_PER_BATCH]
         lengths = torch.tensor([len(row) for row in group])  # (k,)
         padded = torch.nn.utils.rnn.pad_sequence(list(group), batch_first=True)  # (k, C)
         energies.append(joint.score(prefix, padded[None], lengths=lengths[None])[0].double())
+        if joint.lm.unscored is not None and not needs_log_prob:
+            log_probs.append(torch.full((len(group),), torch.nan, dtype=torch.double))
+            continue
         whole = torch.cat((prefix.expand(len(group), -1), padded), 1)  # (k, L)
         by_token = joint.lm.token_log_prob(whole, prefix_length=prefix.shape[1])  # (k, C)
         log_probs.append(by_token.masked_fill(~inside(lengths, padded.shape[1]), 0).sum(1))

@@ -15,8 +15,8 @@ from lexergy.core.decoding import Decoding
 from lexergy.core.estimation import importance
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.sampling import Samples
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.stopping import cut
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
@@ -246,7 +246,7 @@ def warn_of(told: Mapping[Any, list[str]]) -> tuple[str, ...]:
     return tuple(message for messages in told.values() for message in messages)
 
 
-def prompt_tokens(lm: CausalLM, prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
+def prompt_tokens(lm: LanguageModel, prompt: str | Sequence[int] | Tensor) -> Tensor:  # -> (1, P)
     """Token ids of a prompt given as text or as ids."""
     tokens = lm.encode(prompt) if isinstance(prompt, str) else torch.as_tensor(prompt).cpu()
     if tokens.numel() == 0:
@@ -296,7 +296,7 @@ def heavy_tails(pareto_k: float, ess: float, num_candidates: int) -> list[str]:
     ]
 
 
-def text_of(lm: CausalLM, tokens: Tensor, stop: Sequence[str]) -> str:  # (C,)
+def text_of(lm: LanguageModel, tokens: Tensor, stop: Sequence[str]) -> str:  # (C,)
     """The text of a continuation, its end token or stop string left out; empty when the LM has no tokenizer."""
     if lm.tokenizer is None:
         return ""

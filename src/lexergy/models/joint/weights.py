@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from lexergy.core.conditions import Conditions
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import pick_features, union
 from lexergy.models.energies import Energy, as_energy, score_unpadded
 from lexergy.progress import progress_bar
@@ -16,7 +16,7 @@ from lexergy.progress import progress_bar
 ROWS_PER_BATCH = 256
 
 
-def energy_on(lm: CausalLM, energy: Any) -> Energy:
+def energy_on(lm: LanguageModel, energy: Any) -> Energy:
     """Whatever `as_energy` takes, ready to score this LM's continuations."""
     if isinstance(energy, nn.Module):
         energy.eval()  # an energy with dropout would be a different one at each call
@@ -25,7 +25,7 @@ def energy_on(lm: CausalLM, energy: Any) -> Energy:
 
 @torch.no_grad()
 def score_all(
-    lm: CausalLM,
+    lm: LanguageModel,
     energies: Sequence[Energy],
     prefix: Tensor,  # (B, P)
     continuations: Tensor,  # (B, K, C)
@@ -56,7 +56,7 @@ def score_all(
 
 
 def log_weights(
-    lm: CausalLM,
+    lm: LanguageModel,
     energies: Sequence[Energy],
     prefix: Tensor,  # (B, P)
     *,
@@ -114,10 +114,10 @@ class WeighedLM:
     `trained_on`, where known, are the conditions of the energy's training; a use unlike them is warned of.
     """
 
-    def __init__(self, lm: CausalLM, energy: Any, trained_on: Conditions | None = None) -> None:
+    def __init__(self, lm: LanguageModel, energy: Any, trained_on: Conditions | None = None) -> None:
         if not callable(getattr(lm, "sample", None)):
             raise LexergyError(
-                f"the LM is a {type(lm).__name__}; expected a CausalLM; wrap a model of Hugging Face: "
+                f"the LM is a {type(lm).__name__}; expected a CausalLM or a RemoteLM; wrap a model of Hugging Face: "
                 "CausalLM(model, tokenizer)."
             )
         self.lm = lm

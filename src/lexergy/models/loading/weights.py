@@ -135,10 +135,15 @@ def _without_bars() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
+def needs_start(model_type: str | None) -> bool:
+    """Whether a model of this type is lost without its BOS token."""
+    return (model_type or "").startswith(_STARTED)
+
+
 def _load(folder: Path, architecture: Any, dtype: str) -> LoadedLM:
     model = load_weights(architecture, folder, dtype)
     has_tokenizer = any((folder / name).is_file() for name in _TOKENIZER_FILES)
     tokenizer = load_tokenizer(folder) if has_tokenizer else None
-    if tokenizer is None or not model.config.model_type.startswith(_STARTED):
+    if tokenizer is None or not needs_start(model.config.model_type):
         return LoadedLM(model, tokenizer, start_token=None)
     return LoadedLM(model, tokenizer, start_token=tokenizer.bos_token_id)

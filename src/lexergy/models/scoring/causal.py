@@ -53,7 +53,7 @@ def causal_scorer(lm: CausalLM) -> Scorer:
 
     return Scorer(
         "log-likelihood",
-        lm.tokenizer,
+        lm.need_tokenizer(),
         token_scores,
         edges=([start], []),
         left_to_right=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexergy.errors import LexergyError
-from lexergy.models.scoring import causal, electric, masked, ngram, two_tower
+from lexergy.models.scoring import causal, electric, masked, ngram, remote, two_tower
 from lexergy.models.scoring.scorer import TextScorer
 from lexergy.models.scoring.source import ModelSource
 
@@ -19,6 +19,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "an n-gram LM": Kind(ngram.matches, ngram.load),  # first: its file has no configuration to be read
+    "an LM behind an address": Kind(remote.matches, remote.load),  # nor has an address
     "a causal LM": Kind(causal.matches, causal.load),
     "Electric": Kind(electric.matches, electric.load),
     "a two-tower model": Kind(two_tower.matches, two_tower.load),

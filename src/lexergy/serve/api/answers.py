@@ -17,11 +17,14 @@ class ErrorAnswer(BaseModel):
 
 
 class WeighedText(BaseModel):
-    """A candidate: its energy (none where it is infinite), the LM's log-probability, its chance of being chosen."""
+    """A candidate: its energy (none where it is infinite), the LM's log-probability, its chance of being chosen.
+
+    A base LM that runs elsewhere may not tell its log-probabilities.
+    """
 
     text: str
     energy: float | None
-    log_prob: float
+    log_prob: float | None
     weight: float
     tokens: list[int]
 
@@ -31,7 +34,7 @@ class ChunkFacts(BaseModel):
 
     tokens: list[int]  # ids, with those of the end or of a stop string that is not told
     energy: float | None  # none of the base LM
-    log_prob: float  # the LM's, under the distribution that the candidates were drawn from
+    log_prob: float | None  # the LM's, under the distribution that the candidates were drawn from
     num_candidates: int
     ess: float | None
     pareto_k: float | None

@@ -6,19 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 
 import lexergy
 from lexergy.files import hash_of
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.detector import Detector
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.weights import WeighedLM
 from lexergy.models.scoring.causal import causal_scorer
 from lexergy.models.scoring.kinds import load_scorer
+from lexergy.models.scoring.remote import remote_scorer
 from lexergy.models.scoring.scorer import TextScorer
 from lexergy.recipes.packaged import PACKAGED_LMS
+from lexergy.recipes.remote import REMOTE
 from lexergy.recipes.residual import LMRecipe, ResidualRecipe
 from lexergy.runs.records import load_run
 from lexergy.serve.api.answers import ModelCard, ModelFacts
@@ -41,7 +45,7 @@ class ServedModel:
 
     id: str
     facts: ModelFacts
-    lm: CausalLM
+    lm: LanguageModel
     joint: WeighedLM | None = None
     _variants: dict[bool | None, WeighedLM] = field(default_factory=dict)
 
@@ -65,7 +69,7 @@ class Catalogue:
     cards: tuple[ModelCard, ...]
 
     @property
-    def lm(self) -> CausalLM:
+    def lm(self) -> LanguageModel:
         return next(iter(self.models.values())).lm
 
     @property
@@ -114,15 +118,14 @@ def load_catalogue(source: Source) -> Catalogue:
 
 def catalogue_of(
     recipe: ResidualRecipe,
-    lm: CausalLM,
+    lm: LanguageModel,
     joints: dict[str, ResidualEBM],
     detector: Detector | None = None,
     scorers: dict[str, TextScorer] | None = None,
 ) -> Catalogue:
     base = base_name(recipe.lm, recipe.name)
     models = {model.id: model for model in _models(base, recipe, lm, joints)}
-    all_scorers: dict[str, TextScorer] = {} if lm.tokenizer is None else {base: causal_scorer(lm)}
-    all_scorers |= scorers or {}
+    all_scorers = _base_scorers(base, lm) | (scorers or {})
     created = int(time.time())
     facts = {name: model.facts for name, model in models.items()}
     for name, scorer in all_scorers.items():
@@ -137,16 +140,26 @@ def catalogue_of(
     )
 
 
+def _base_scorers(base: str, lm: LanguageModel) -> dict[str, TextScorer]:
+    if lm.tokenizer is None or lm.unscored is not None:
+        return {}
+    return {base: causal_scorer(lm) if isinstance(lm, CausalLM) else remote_scorer(lm)}
+
+
 def base_name(recipe: LMRecipe, run: str) -> str:
     """The base LM by what it is: of a packaged one model and bits, `SmolLM2-135M-Instruct-Q4_1`."""
     if recipe.source is None:
         return f"{run}-lm"
+    if recipe.is_remote:
+        return Path(recipe.model or urlsplit(recipe.source.removeprefix(REMOTE)).netloc).name
     about = PACKAGED_LMS.get(recipe.source)
     name = Path(recipe.source).name if about is None else f"{about.split(',')[0]}-{about.rsplit(' ', 1)[1]}"
     return name if recipe.finetune is None else f"{name}-finetuned"
 
 
-def _models(base: str, recipe: ResidualRecipe, lm: CausalLM, joints: dict[str, ResidualEBM]) -> Iterator[ServedModel]:
+def _models(
+    base: str, recipe: ResidualRecipe, lm: LanguageModel, joints: dict[str, ResidualEBM]
+) -> Iterator[ServedModel]:
     chat = lm.tokenizer is not None and getattr(lm.tokenizer, "chat_template", None) is not None
     facts = ModelFacts(kind="base LM", description=recipe.lm.description, chat=chat)
     yield ServedModel(base, facts, lm)

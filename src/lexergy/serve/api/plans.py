@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lexergy.core.decoding import Decoding
+from lexergy.models.causal.lm import CausalLM
 from lexergy.serve.api.catalogue import Catalogue, ServedModel
 from lexergy.serve.api.errors import invalid
 from lexergy.serve.api.requests import ChatRequest, CompletionRequest, Extension, Message, Sampling
@@ -82,6 +83,11 @@ def _plan(
     if body.stream_options is not None and not body.stream:
         raise invalid("`stream_options` is given without `stream`; expected both.", "stream_options")
     _check_length(model, settings, prompts, max_tokens)
+    if log_probs is not None and not isinstance(model.lm, CausalLM):
+        raise invalid(
+            f"`logprobs` is given, and the base LM runs elsewhere: {model.lm.source}; expected none; ask it there.",
+            "logprobs",
+        )
     n = body.n or 1
     manner = Manner(
         model=model.id,

@@ -203,7 +203,7 @@ def chunk_facts(piece: Piece) -> answers.ChunkFacts:
     return answers.ChunkFacts(
         tokens=list(piece.tokens),
         energy=finite(piece.energy),
-        log_prob=piece.log_prob,
+        log_prob=finite(piece.log_prob),
         num_candidates=piece.num_candidates,
         ess=piece.ess,
         pareto_k=finite(piece.pareto_k),
@@ -215,7 +215,7 @@ def weighed(candidate: Candidate) -> answers.WeighedText:
     return answers.WeighedText(
         text=candidate.text,
         energy=finite(candidate.energy),
-        log_prob=candidate.log_prob,
+        log_prob=finite(candidate.log_prob),
         weight=candidate.weight,
         tokens=list(candidate.tokens),
     )

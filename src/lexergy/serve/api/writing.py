@@ -17,8 +17,9 @@ from lexergy.core.candidates import Candidate
 from lexergy.core.decoding import Decoding
 from lexergy.core.estimation import importance
 from lexergy.core.random import stream_of
-from lexergy.models.causal.lm import CausalLM
-from lexergy.models.causal.sampling import Samples
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import weights_of
+from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.stopping import cut
 from lexergy.models.causal.top_log_probs import top_log_probs
 from lexergy.models.joint.sampling import Candidates, differences, draw_candidates, heavy_tails, text_of
@@ -109,7 +110,7 @@ class Text:
         """Whether a batch of this length has room for so many rows."""
         return rows <= min(ROWS_PER_BATCH, TOKENS_PER_BATCH // max(1, self.next_length))
 
-    def add(self, lm: CausalLM, tokens: Sequence[int]) -> str:
+    def add(self, lm: LanguageModel, tokens: Sequence[int]) -> str:
         """Take a chunk in; the text that can be shown by now and was not before."""
         self.tokens += tokens
         self.chunks += 1
@@ -209,7 +210,7 @@ def _drafts(
     ]
 
 
-def _pieces(lm: CausalLM, text: Text, drafts: Sequence[dict[str, Any]]) -> Iterator[Piece]:
+def _pieces(lm: LanguageModel, text: Text, drafts: Sequence[dict[str, Any]]) -> Iterator[Piece]:
     """The text grows by the first; further ones, of the best kept, are texts of their own."""
     others = [replace(text, tokens=list(text.tokens)) for _ in drafts[1:]]
     for own, draft in zip([text, *others], drafts, strict=True):
@@ -217,7 +218,7 @@ def _pieces(lm: CausalLM, text: Text, drafts: Sequence[dict[str, Any]]) -> Itera
         yield Piece(text=shown, finish=own.finish, **draft)
 
 
-def _nothing(lm: CausalLM, text: Text) -> Piece:
+def _nothing(lm: LanguageModel, text: Text) -> Piece:
     """Of a text that may have no token: its prompt is only read."""
     text.finish = "length"
     log_probs = _log_probs(lm, text.manner, torch.tensor(text.prompt), torch.empty(0, dtype=torch.long), True)
@@ -242,7 +243,7 @@ def _listed(
 
 
 def _log_probs(
-    lm: CausalLM, manner: Manner, prefix: Tensor, tokens: Tensor, first_chunk: bool
+    lm: LanguageModel, manner: Manner, prefix: Tensor, tokens: Tensor, first_chunk: bool
 ) -> tuple[TokenLogProb, ...]:  # (P,), (C,)
     """Of a chunk's tokens; of the prompt's too, before the first chunk, where it is echoed."""
     if manner.log_probs is None:
@@ -253,7 +254,7 @@ def _log_probs(
     whole = torch.cat((prefix, tokens))
     if start == len(whole):
         return tuple(unknown)
-    log_prob, values, top = top_log_probs(lm, whole, start, manner.log_probs)
+    log_prob, values, top = top_log_probs(weights_of(lm), whole, start, manner.log_probs)
     return (
         *unknown,
         *(

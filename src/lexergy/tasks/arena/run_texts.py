@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.joint.sampling import Candidates, draw_candidates, pick, text_of
 from lexergy.models.joint.weights import ROWS_PER_BATCH
 from lexergy.runs.records import RunResult
@@ -192,9 +192,9 @@ def _known_windows(context: RunContext, count: int, seed: int) -> Windows:
     return drawn.select(torch.randperm(count, generator=generator).tolist())
 
 
-def _people(lm: CausalLM, windows: Windows) -> list[str]:
+def _people(lm: LanguageModel, windows: Windows) -> list[str]:
     return _texts(lm, windows.continuations, lm.lengths(windows.continuations)) if len(windows) else []
 
 
-def _texts(lm: CausalLM, tokens: Tensor, lengths: Tensor) -> list[str]:  # (B, C), (B,)
+def _texts(lm: LanguageModel, tokens: Tensor, lengths: Tensor) -> list[str]:  # (B, C), (B,)
     return [text_of(lm, row[:length], ()) for row, length in zip(tokens, lengths.tolist(), strict=True)]

@@ -11,13 +11,13 @@ from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.data.plain_text import plain_text
 from lexergy.data.windows import Windows, make_windows
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.remote.opening import open_lm
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Workspace, stage_store
 from lexergy.tasks.detection.examples import Example
-from lexergy.tasks.residual.base_models import without_special_tokens
 
 PAIRS_PER_SHARD = 32  # prompts at once
 ROWS = "rows"
@@ -56,7 +56,7 @@ class GeneratedPairs:
     def _write(self, stage: OpenStage, number: int, seed: int) -> int:
         """The shards of one generator: how many there are."""
         generator = self.generators[number]
-        lm = without_special_tokens(CausalLM.from_pretrained(generator))
+        lm = open_lm(generator).without_special_tokens()
         first, end = (self.pairs * count // len(self.generators) for count in (number, number + 1))
         windows = self._windows(lm, end - first, seed + number)
         decodings = in_equal_shares(self.decodings, len(windows), seed)
@@ -72,7 +72,7 @@ class GeneratedPairs:
         stage.store(f"{ROWS}-{number}").fill(shards, write, label, progress=stage.progress)
         return shards
 
-    def _windows(self, lm: CausalLM, pairs: int, seed: int) -> Windows:
+    def _windows(self, lm: LanguageModel, pairs: int, seed: int) -> Windows:
         documents = [
             (source, document)
             for source in self.sources
@@ -88,7 +88,7 @@ class GeneratedPairs:
         return windows.sample(min(pairs, len(windows)), seed)
 
     def _written(
-        self, lm: CausalLM, windows: Windows, decodings: Sequence[Decoding], rows: range, seed: int
+        self, lm: LanguageModel, windows: Windows, decodings: Sequence[Decoding], rows: range, seed: int
     ) -> pa.Table:
         """What the LM writes in some rows, each with its own decoding."""
         continuations = torch.empty(len(rows), self.new_tokens, dtype=torch.long)

@@ -10,7 +10,7 @@ from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.real_or_fake.corpora import Corpora
 from lexergy.tasks.real_or_fake.text_sets import Side, Split, Writer, load_writer
-from lexergy.tasks.residual.base_models import train_lm, without_special_tokens
+from lexergy.tasks.residual.base_models import train_lm
 
 DIRECTIONS: dict[Side, Direction] = {"prefix": "left_to_right", "suffix": "right_to_left"}
 
@@ -57,7 +57,7 @@ class Generators:
             )
 
         def build(stage: OpenStage) -> Facts:
-            lm = without_special_tokens(CausalLM.from_pretrained(source))
+            lm = CausalLM.from_pretrained(source).without_special_tokens()
             lm.save_pretrained(stage.folder)
             return {"parameters": lm.model.num_parameters()}
 

@@ -12,8 +12,10 @@ from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.lora import Lora, add_lora, merge_lora
 from lexergy.models.architectures.scratch import build_causal_lm, build_masked_lm
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.loading.tokenizer import train_tokenizer
+from lexergy.models.remote.opening import open_lm
 from lexergy.recipes.residual import MaskedLMRecipe, TrainedLMRecipe
 from lexergy.runs.processes import is_main_process, meet
 from lexergy.runs.stages import Facts, stage_seed
@@ -75,7 +77,8 @@ def refer_to_lm(context: RunContext, stage: OpenStage) -> Facts:
     """Note where the finished LM is found; its weights stay where they are."""
     lm = _finished_lm(context)
     lm.save_pretrained(stage.folder)
-    return {"parameters": lm.model.num_parameters(), "forbidden_tokens": len(lm.forbidden_tokens)}
+    known = {"parameters": lm.model.num_parameters()} if isinstance(lm, CausalLM) else {}
+    return {**known, "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
 def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
@@ -84,7 +87,7 @@ def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
     The adapters are merged into the weights, so that sampling costs what it did. Tokens that were forbidden
     stay so; end-of-text parts documents in training, where the tokenizer has one.
     """
-    recipe, lm = context.recipe.lm.finetune, _finished_lm(context)
+    recipe, lm = context.recipe.lm.finetune, weights_of(_finished_lm(context))
     assert recipe is not None
     assert lm.tokenizer is not None
     if is_main_process():
@@ -112,28 +115,16 @@ def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
     return {**facts, "parameters": parameters, "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
-def _finished_lm(context: RunContext) -> CausalLM:
+def _finished_lm(context: RunContext) -> LanguageModel:
     """The LM that the recipe names, without the tokens that it forbids."""
     recipe = context.recipe.lm
-    source = str(recipe.source)
+    source = recipe.full_source
     if Path(source).expanduser().exists():
         source = str(Path(source).expanduser().resolve())  # the run may be used from another folder
-    lm = CausalLM.from_pretrained(source)
+    lm = open_lm(source)
     if lm.tokenizer is None:
         raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
-    return lm if recipe.forbid_special_tokens is False else without_special_tokens(lm)
-
-
-def without_special_tokens(lm: CausalLM) -> CausalLM:
-    """The LM with its tokenizer's control tokens forbidden."""
-    return CausalLM(
-        lm.model,
-        lm.tokenizer,
-        forbidden_tokens=lm.special_tokens,
-        start_token=lm.start_token,
-        source=lm.source,
-        direction=lm.direction,
-    )
+    return lm if recipe.forbid_special_tokens is False else lm.without_special_tokens()
 
 
 def train_lm(context: RunContext, stage: OpenStage) -> Facts:
@@ -150,7 +141,7 @@ def train_lm(context: RunContext, stage: OpenStage) -> Facts:
 
     def save(folder: Path) -> None:
         lm = CausalLM(model, context.tokenizer, source=str(folder.resolve()), direction=recipe.direction)
-        without_special_tokens(lm).save_pretrained(folder)
+        lm.without_special_tokens().save_pretrained(folder)
 
     return train_into(stage, model, objective, seeded(recipe.training, stage), save=save, label="lm")
 

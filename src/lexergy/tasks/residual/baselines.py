@@ -10,7 +10,7 @@ from lexergy.core.estimation.perplexity import exact_perplexity
 from lexergy.data.windows import Windows
 from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.causal import log_probs
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.product_lm import NgramLM, ProductLM, make_baseline, num_parameters
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, ResidualRecipe
@@ -28,7 +28,7 @@ def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
     """Train one baseline on the LM's own training text by exact maximum likelihood."""
     recipe = context.recipe.baselines[name]
     length = block_length(context.recipe, recipe)
-    model = make_baseline(recipe, context.lm, length, stage.seed)
+    model = make_baseline(recipe, weights_of(context.lm), length, stage.seed)
     streams = token_streams(context)
     objective = LanguageModelling(streams["train"], streams["validation"], length)
     training = seeded(recipe.training, stage)
@@ -48,7 +48,7 @@ def load_baseline(context: RunContext, name: str) -> nn.Module:
     recipe, folder = context.recipe.baselines[name], context.folder / name
     has_tables = recipe.ngram_tables is not None
     trained = NgramLM.from_pretrained(folder) if has_tables else load_causal_lm(str(folder)).model.eval()
-    return trained if isinstance(recipe, BalmRecipe) else ProductLM(context.lm.model, trained).eval()
+    return trained if isinstance(recipe, BalmRecipe) else ProductLM(weights_of(context.lm).model, trained).eval()
 
 
 def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
@@ -60,7 +60,7 @@ def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:
     records = {}
     for name in context.recipe.baselines:
         model = load_baseline(context, name).to(context.lm.device)
-        log_prob = token_log_prob(model, context.lm, windows)  # (N, C)
+        log_prob = token_log_prob(model, weights_of(context.lm), windows)  # (N, C)
         columns[token_column(name)] = to_column(log_prob.numpy())
         measured = exact_perplexity(log_prob.sum(1), base.sum(1), length, stage.seed, documents=documents)
         records[name] = {**vars(measured), "parameters": num_parameters(model)}

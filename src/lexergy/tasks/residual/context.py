@@ -16,11 +16,12 @@ from lexergy.data.corpora import Document, load_corpus
 from lexergy.data.splits import Splits, split_documents
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
+from lexergy.models.remote.opening import open_lm
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.records import measured_windows, read_windows
 from lexergy.runs.stages import stage_seed
@@ -44,9 +45,9 @@ class RunContext:
         return split_documents(documents, validation=corpus.validation, test=corpus.test, seed=seed)
 
     @cached_property
-    def lm(self) -> CausalLM:
+    def lm(self) -> LanguageModel:
         """The run's LM, whose texts end where those of the windows do."""
-        lm = CausalLM.from_pretrained(self.folder / "lm")
+        lm = open_lm(self.folder / "lm")
         return lm.ending() if self.recipe.windows.ends else lm
 
     @cached_property

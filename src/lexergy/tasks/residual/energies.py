@@ -8,7 +8,7 @@ import torch
 from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss, nce_metrics
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies import EnergyModel, SumEnergy, as_energy
 from lexergy.models.energies.backbones import Backbone, encoder_backbone, masked_backbone
 from lexergy.models.energies.origins import Origins
@@ -116,7 +116,7 @@ class RunOrigins:
     context: RunContext
 
     @property
-    def lm(self) -> CausalLM:
+    def lm(self) -> LanguageModel:
         return self.context.lm
 
     def masked_lm(self) -> Backbone:

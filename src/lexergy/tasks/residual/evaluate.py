@@ -11,7 +11,7 @@ from torch import Tensor
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies import Energy
 from lexergy.models.joint.weights import ROWS_PER_BATCH, energy_on, log_weights, score_all
 from lexergy.runs.columns import from_column, to_column
@@ -21,7 +21,7 @@ from lexergy.tasks.residual.context import RunContext
 
 
 def evaluate(
-    lm: CausalLM,
+    lm: LanguageModel,
     energies: Mapping[str, Any],
     windows: Windows,
     num_samples: int,
@@ -67,7 +67,7 @@ def evaluate_again(
 
 
 def collect_weights(
-    lm: CausalLM,
+    lm: LanguageModel,
     energies: Mapping[str, Any],
     windows: Windows,
     num_samples: int,
@@ -97,7 +97,7 @@ def collect_weights(
 
 @torch.inference_mode()
 def _weigh(
-    lm: CausalLM, energies: Mapping[str, Energy], windows: Windows, ids: range, num_samples: int, seed: int
+    lm: LanguageModel, energies: Mapping[str, Energy], windows: Windows, ids: range, num_samples: int, seed: int
 ) -> pa.Table:
     rows, own = windows.select(list(ids)), list(energies.values())
     prefix, length = rows.prefixes, rows.continuation_length  # (B, P)

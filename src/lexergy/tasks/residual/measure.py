@@ -38,6 +38,7 @@ CANDIDATES_KEPT = 5
 def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
     """Evaluate all energies but sums on the same samples; the log-weights are kept in shards."""
     recipe = context.recipe.perplexity
+    assert recipe is not None
     windows = context.test_windows
     estimates = evaluate(
         context.lm,

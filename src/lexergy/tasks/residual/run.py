@@ -85,18 +85,31 @@ class _Run:
             windows = self._windows(tokenizer)
             base = self._trained_models(tokenizer)
         check_pairs(self.recipe, windows.facts["windows"]["train"])
+        self._check_scores()
         negatives = self._negatives(windows, base["lm"])
         trained = self._trained_energies(negatives, base)
         sums = self._sums(negatives, trained)
-        perplexity = self._perplexity(windows, base["lm"], list(trained.values()))
-        if sums:
-            self._measured_sums(perplexity, sums)
+        if self.recipe.perplexity is not None:
+            perplexity = self._perplexity(windows, base["lm"], list(trained.values()))
+            if sums:
+                self._measured_sums(perplexity, sums)
         energies = [*trained.values(), *sums]
         if self.recipe.baselines:
             baselines = [self._baseline(name, tokenizer, base["lm"]) for name in self.recipe.baselines]
             self._baselines(windows, base["lm"], baselines)
         if self.recipe.generation is not None:
             self._samples(base["lm"], energies)
+
+    def _check_scores(self) -> None:
+        """Refuse a perplexity that the LM cannot give, before its samples are paid for."""
+        if self.recipe.perplexity is None or not self.recipe.lm.is_remote:
+            return
+        missing = self.context.lm.unscored
+        if missing is not None:
+            raise LexergyError(
+                f"the perplexity cannot be measured with {self.recipe.lm.description}: {missing}; expected an LM that "
+                "gives log-probabilities of a prompt (Lexergy's own server, vLLM), or `perplexity: null` in the recipe."
+            )
 
     def _found_lm(self) -> Stage:
         config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
@@ -207,7 +220,8 @@ class _Run:
         )
 
     def _baselines(self, windows: Stage, lm: Stage, baselines: list[Stage]) -> Stage:
-        config = {"windows": self.plain["perplexity"]["windows"], "test": windows.facts["digests"]["test"]}
+        measured = self.plain["perplexity"] or {"windows": None}
+        config = {"windows": measured["windows"], "test": windows.facts["digests"]["test"]}
         return self.stage(
             "baselines",
             config,

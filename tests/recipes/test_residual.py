@@ -47,9 +47,31 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
     assert loaded.generation is None
 
 
+REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"lm": {"source": "openai:http://127.0.0.1:8080"}},
+            "`lm`: the LM is openai:http://127.0.0.1:8080 and no `tokenizer` is named; expected that of its model: a "
+            "folder, a Hub name, or smollm2-135m.",
+        ),
+        (
+            {"lm": {"source": "somewhere", "model": "x"}},
+            "`lm`: `model` is for an LM behind an address, `source: openai:http://...`; leave it out.",
+        ),
+        (
+            {"lm": REMOTE},
+            "the energy `energy` of kind `states` is made from the LM's weights or states, and the LM is "
+            "openai:http://127.0.0.1:8080; expected kind encoder, linear or bilstm.",
+        ),
+        (
+            {"lm": REMOTE, "energies": {"energy": {"kind": "unit", "training": TRAINING}}},
+            "the energy `energy` of kind `unit` is made from the LM's weights or states, and the LM is "
+            "openai:http://127.0.0.1:8080; expected kind encoder, linear or bilstm.",
+        ),
         ({"negatives": {"per_prefx": 2}}, "unknown key `negatives.per_prefx`; did you mean `per_prefix`?"),
         ({"sed": 1}, "unknown key `sed`; did you mean `seed`?"),
         (

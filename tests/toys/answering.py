@@ -42,8 +42,9 @@ def answering(respond: Respond) -> Iterator[str]:
             self.send_response(reply.status)
             for name, value in (*reply.headers, ("Content-Length", str(len(content)))):
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(BrokenPipeError):  # of a client that did not wait
+                self.end_headers()
+                self.wfile.write(content)
 
         def log_message(self, *args: Any) -> None:
             pass

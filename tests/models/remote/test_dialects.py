@@ -39,7 +39,7 @@ def test_vllm_is_asked_with_all_fields_and_read_by_its_ids(local):
 def test_samples_follow_the_lm_and_text_is_scored(local, owner):
     with answering(StandIn(local, owner)) as url:
         lm = RemoteLM(url, "toy", tokenizer=local.tokenizer)
-        assert_sampler_contract(lm, PREFIX, 2, num_samples=150, exact_lm=local)
+        assert_sampler_contract(lm, PREFIX[:1], 2, num_samples=40, exact_lm=local)
         rows = torch.tensor([[1, 2, 3, 4, 5], [6, 5, 4, 3, 2]])
         ours, theirs = (which.token_log_prob(rows, prefix_length=2) for which in (local, lm))
     assert torch.allclose(ours, theirs, atol=1e-4)
@@ -53,7 +53,7 @@ def test_log_probs_before_truncation_are_not_taken_for_those_after(local):
     with answering(StandIn(local, "vllm", processed=True)) as url:
         processed = RemoteLM(url, tokenizer=local.tokenizer)
         assert processed.server.tells_drawn
-        assert_sampler_contract(processed, PREFIX, 2, num_samples=100, exact_lm=local, top_k=3, temperature=0.8)
+        assert_sampler_contract(processed, PREFIX[:1], 2, num_samples=30, exact_lm=local, top_k=3, temperature=0.8)
 
 
 def test_forbidden_tokens_are_not_in_a_prompts_log_probs(local):

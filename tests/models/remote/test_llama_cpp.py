@@ -64,7 +64,7 @@ def test_samples_have_the_log_probabilities_of_what_they_were_drawn_from(remote,
 def test_nothing_of_its_own_truncates(remote, local):
     # Its defaults (top-k 40, top-p .95, min-p .05) would leave next to nothing of the tail. A right sampler fails with
     # probability 1e-4: 3.9 standard errors.
-    prefix, count = remote.encode(PROMPT)[None], 60
+    prefix, count = remote.encode("The")[None], 60
     likely = local.next_log_prob(prefix)[0].topk(40)
     tail = 1 - float(likely.values.exp().sum())
     drawn = remote.sample(prefix, num_samples=count, max_new_tokens=1, seed=5).tokens.flatten()

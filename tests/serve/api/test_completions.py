@@ -172,6 +172,19 @@ def test_a_prompt_can_be_scored_without_writing(served):
     assert len(more["logprobs"]["tokens"]) == len(tokens) + 4
 
 
+def test_a_prompt_is_scored_by_its_ids_though_it_is_no_text(served):
+    lm = served.catalogue.lm
+    prompt = torch.randint(4, lm.vocab_size, (10,), generator=torch.Generator().manual_seed(0)).tolist()
+    body = {"model": served.base, "prompt": prompt, "max_tokens": 0, "prompt_logprobs": 2}
+    first, *told = served.post("/v1/completions", **body).json()["choices"][0]["prompt_logprobs"]
+    exact = lm.token_log_prob(torch.tensor([prompt]), prefix_length=1)[0].tolist()
+    assert first is None
+    scores = [likely[str(token)]["logprob"] for token, likely in zip(prompt[1:], told, strict=True)]
+    assert scores == pytest.approx(exact, abs=1e-4)
+    assert all(len(likely) in (2, 3) for likely in told)
+    assert served.post("/v1/completions", **body, logprobs=1).status_code == 400
+
+
 def test_greedy_is_the_base_lms(served):
     texts = {
         served.post("/v1/completions", model=served.base, prompt=PROMPT, temperature=0).json()["choices"][0]["text"]

@@ -178,16 +178,14 @@ class VLLM(OpenAI):
         return {**self.body(Draft(model, row, 1, Decoding(), seed=0)), "prompt_logprobs": 1}
 
     def scored(self, answer: dict[str, Any], row: Sequence[int]) -> list[float | None]:
-        likely = answer["choices"][0]["prompt_logprobs"]
-        return [
-            None if beside is None else beside[str(token)]["logprob"] for token, beside in zip(row, likely, strict=True)
-        ]
+        return _by_id(answer, row)
 
 
 class Lexergy(OpenAI):
     """Lexergy's own server; all its log-probabilities are of an LM that cannot write what is forbidden."""
 
     name = "Lexergy"
+    unscored = "it gives no `prompt_logprobs`"
     knows_top_k = True
     tells_drawn = True
     forbids_itself = True
@@ -214,12 +212,17 @@ class Lexergy(OpenAI):
         return {"model": model, "prompt": text}
 
     def scoring(self, model: str, row: Sequence[int], ends: bool = False) -> dict[str, Any]:
-        return {
-            **self.body(Draft(model, row, 0, Decoding(), seed=0)),
-            "echo": True,
-            "logprobs": 0,
-            "lexergy": {"stop_at_end": ends},
-        }
+        body = self.body(Draft(model, row, 0, Decoding(), seed=0))
+        return {**body, "prompt_logprobs": 0, "lexergy": {"stop_at_end": ends}}
+
+    def scored(self, answer: dict[str, Any], row: Sequence[int]) -> list[float | None]:
+        return _by_id(answer, row)
+
+
+def _by_id(answer: dict[str, Any], row: Sequence[int]) -> list[float | None]:
+    """From `prompt_logprobs`: for each token of the row, ids with their log-probabilities."""
+    told = zip(row, answer["choices"][0]["prompt_logprobs"], strict=True)
+    return [None if beside is None else beside[str(token)]["logprob"] for token, beside in told]
 
 
 BY_OWNER: dict[str, type[OpenAI]] = {"llamacpp": LlamaCpp, "vllm": VLLM, "lexergy": Lexergy}

@@ -72,10 +72,17 @@ class CompletionLogProbs(BaseModel):
     text_offset: list[int]
 
 
+class TokenValue(BaseModel):
+    logprob: float
+
+
 class CompletionChoice(BaseModel):
+    """`prompt_logprobs` has, for each token of the prompt but the first, ids with the base LM's log-probability."""
+
     index: int
     text: str
     logprobs: CompletionLogProbs | None = None
+    prompt_logprobs: list[dict[str, TokenValue] | None] | None = None
     finish_reason: Literal["stop", "length"] | None = None
     lexergy: ChoiceFacts | ChunkFacts | None = None
 

@@ -136,7 +136,8 @@ def _add_texts(app: FastAPI, desk: Desk, settings: ServerSettings) -> None:
         """Continue a prompt, by the base LM or by a joint model: candidates of the LM, one drawn by its energy."""
         catalogue = desk.ready()
         plan = plan_completion(catalogue, settings, body)
-        reply = Reply(catalogue, plan, "cmpl", echo=bool(body.echo))
+        of_prompt = body.prompt_logprobs is not None
+        reply = Reply(catalogue, plan, "cmpl", echo=bool(body.echo), prompt_log_probs=of_prompt)
         if body.stream:
             usage = body.stream_options is not None and body.stream_options.include_usage
             return stream(reply, plan, usage, lambda event: reply.completion_chunk(event).model_dump(mode="json"))

@@ -33,6 +33,12 @@ def plan_completion(catalogue: Catalogue, settings: ServerSettings, body: Comple
         raise invalid(
             "`best_of` is given with `stream`; expected one of them: the best is known when all are.", "best_of"
         )
+    of_prompt = body.prompt_logprobs
+    if of_prompt is not None and (body.stream or body.echo or body.logprobs is not None):
+        raise invalid(
+            "`prompt_logprobs` is given with `stream`, `echo` or `logprobs`; expected it alone.",
+            "prompt_logprobs",
+        )
     max_tokens = DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
     return _plan(
         catalogue,
@@ -41,8 +47,8 @@ def plan_completion(catalogue: Catalogue, settings: ServerSettings, body: Comple
         _prompts(catalogue, body),
         max_tokens,
         best_of=body.best_of,
-        log_probs=body.logprobs,
-        echo=bool(body.echo),
+        log_probs=body.logprobs if of_prompt is None else of_prompt,
+        echo=bool(body.echo) or of_prompt is not None,
         stop_at_end=body.lexergy.stop_at_end if body.lexergy else None,
     )
 

@@ -25,6 +25,7 @@ class Reply:
     plan: Plan
     prefix: str  # of the id: cmpl or chatcmpl
     echo: bool = False
+    prompt_log_probs: bool = False
     pieces: dict[int, list[Piece]] = field(default_factory=dict)  # by choice
 
     def __post_init__(self) -> None:
@@ -68,6 +69,7 @@ class Reply:
                 index=choice,
                 text=self.echoed(choice) + text_of(pieces),
                 logprobs=self.log_probs(choice, pieces),
+                prompt_logprobs=self.of_prompt(choice, pieces),
                 finish_reason=pieces[-1].finish,
                 lexergy=choice_facts(pieces),
             )
@@ -90,7 +92,7 @@ class Reply:
     def log_probs(
         self, choice: int, pieces: Sequence[Piece], before: Sequence[Piece] = ()
     ) -> answers.CompletionLogProbs | None:
-        if self.plan.texts[0].manner.log_probs is None:
+        if self.plan.texts[0].manner.log_probs is None or self.prompt_log_probs:
             return None
         start = len(text_of(before)) + (len(self.echoed(choice)) if before else 0)
         end = start + len(text_of(pieces)) + (0 if before else len(self.echoed(choice)))
@@ -104,6 +106,13 @@ class Reply:
             ],
             text_offset=offsets,
         )
+
+    def of_prompt(self, choice: int, pieces: Sequence[Piece]) -> list[dict[str, answers.TokenValue] | None] | None:
+        """Of each token of the prompt by its id, as vLLM tells it: a prompt need not be text to be scored."""
+        if not self.prompt_log_probs:
+            return None
+        length = len(self.plan.prompts[choice // self.plan.num_choices])
+        return [None if token.log_prob is None else _values(token) for token in pieces[0].log_probs[:length]]
 
     def _within(self, tokens: Iterable[TokenLogProb], start: int, end: int) -> tuple[list[TokenLogProb], list[int]]:
         """The tokens of the text that is told: those of a stop string are not, nor is an end token."""
@@ -181,6 +190,11 @@ class Reply:
         if self.catalogue.tokenizer is None:
             return "".join(f"token_id:{token}" for token in tokens)
         return self.catalogue.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
+
+
+def _values(token: TokenLogProb) -> dict[str, answers.TokenValue]:
+    likely = [*token.top, (token.token, token.log_prob or 0.0)]
+    return {str(other): answers.TokenValue(logprob=value) for other, value in likely}
 
 
 def text_of(pieces: Iterable[Piece]) -> str:

@@ -69,6 +69,7 @@ class CompletionRequest(Sampling):
     best_of: Annotated[int, Field(ge=1)] | None = None
     logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     echo: bool | None = None
+    prompt_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     suffix: None = None
 
 

@@ -87,8 +87,10 @@ def test_another_tokenizer_is_refused(local):
 
 
 def test_a_server_that_puts_tokens_in_is_refused(local):
+    stand_in = StandIn(local, "vllm")
+
     def one_more(path, body):
-        reply = StandIn(local, "vllm")(path, body)
+        reply = stand_in(path, body)
         if "usage" in reply.content:
             reply.content["usage"]["prompt_tokens"] += 1
         return reply
@@ -98,8 +100,10 @@ def test_a_server_that_puts_tokens_in_is_refused(local):
 
 
 def test_a_server_without_log_probs_is_refused(local):
+    stand_in = StandIn(local, "somebody")
+
     def silent(path, body):
-        reply = StandIn(local, "somebody")(path, body)
+        reply = stand_in(path, body)
         for choice in reply.content.get("choices", []):
             choice["logprobs"] = None
         return reply
@@ -109,8 +113,10 @@ def test_a_server_without_log_probs_is_refused(local):
 
 
 def test_a_text_that_is_cut_short_is_refused(local):
+    stand_in = StandIn(local, "vllm")
+
     def short(path, body):
-        reply = StandIn(local, "vllm")(path, body)
+        reply = stand_in(path, body)
         for choice in reply.content.get("choices", []):
             choice["token_ids"] = choice["token_ids"][:2]
         return reply

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.text_starts import start_of_text
 from lexergy.models.joint.likelihood import Given
 
@@ -16,12 +16,12 @@ class Encoded(NamedTuple):
     was_split: bool  # a token would lie across the border: the continuation was encoded alone
 
 
-def start_tokens(lm: CausalLM) -> list[int]:
+def start_tokens(lm: LanguageModel) -> list[int]:
     """What a text without context is predicted from; nothing where the LM puts in its start token itself."""
     return [] if lm.start_token is not None else [start_of_text(lm)]
 
 
-def encode_pair(lm: CausalLM, context: str, continuation: str) -> Encoded:
+def encode_pair(lm: LanguageModel, context: str, continuation: str) -> Encoded:
     """Blanks at the end of the context belong to the continuation; then both are encoded as one text.
 
     So lm-eval has it (`TemplateLM._encode_pair`). Where the tokens of the context are not the beginning of those of
@@ -51,7 +51,7 @@ def encode_pair(lm: CausalLM, context: str, continuation: str) -> Encoded:
     return Encoded(Given(tuple(kept), tuple(after)), len(kept) < len(before), was_split)
 
 
-def encode_text(lm: CausalLM, text: str) -> list[int]:
+def encode_text(lm: LanguageModel, text: str) -> list[int]:
     """Token ids of a whole text, which may not be empty."""
     ids = _ids(lm, text)
     if not ids:
@@ -61,5 +61,5 @@ def encode_text(lm: CausalLM, text: str) -> list[int]:
     return ids
 
 
-def _ids(lm: CausalLM, text: str) -> list[int]:
+def _ids(lm: LanguageModel, text: str) -> list[int]:
     return lm.encode(text).tolist() if text else []

@@ -11,7 +11,7 @@ from lm_eval.api.model import LM
 from lm_eval.utils import simple_parse_args_string
 
 from lexergy.errors import LexergyError
-from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.joint.likelihood import Given, chunked
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.runs.records import load_run
@@ -49,7 +49,7 @@ class RunLM(LM):
         self._chunks: set[tuple[int, int]] = set()  # lengths of chunks and of their contexts
 
     @property
-    def lm(self) -> CausalLM:
+    def lm(self) -> LanguageModel:
         return self.joint.lm
 
     @classmethod

@@ -42,7 +42,7 @@ def recipe(url, byte_lm, tiny_corpus, tmp_path_factory):
 
 def drawn(folder):
     shards = sorted((folder / "negatives").glob("*.parquet"))
-    return [parquet.read_table(shard).to_pydict() for shard in shards]
+    return [parquet.read_table(shard).column("tokens").to_pylist() for shard in shards]
 
 
 def test_all_stages_and_the_same_text_after_the_server_was_away(recipe, tmp_path, monkeypatch):
@@ -66,7 +66,9 @@ def test_all_stages_and_the_same_text_after_the_server_was_away(recipe, tmp_path
     monkeypatch.setattr(Client, "post_all", post)
     again = run(recipe(), tmp_path / "again", progress=False)
     assert drawn(tmp_path / "again") == drawn(tmp_path / "whole")
-    assert again.energies["text"].perplexity.bound == result.energies["text"].perplexity.bound
+    # Who shares a batch at the server changes the last digits of its log-probabilities, never a text.
+    bounds = [made.energies["text"].perplexity.bound for made in (again, result)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-5)
 
 
 def test_without_perplexity_the_run_and_its_report_say_so(recipe, tmp_path):

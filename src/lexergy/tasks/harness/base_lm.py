@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import torch
 from lm_eval.api.instance import Instance
 
+from lexergy.models.causal.lm import weights_of
 from lexergy.models.causal.top_log_probs import greedy_log_probs
 from lexergy.models.joint.likelihood import Given
 from lexergy.models.joint.sampling import text_of
@@ -52,7 +53,7 @@ class BaseLM(RunLM):
         with progress_bar(label, len(given), self.settings.progress) as bar:
             for (prefix_length, _), places in shapes.items():
                 rows = torch.tensor([given[place].prefix + given[place].continuation for place in places])
-                log_prob, is_greedy = greedy_log_probs(self.lm, rows, prefix_length)
+                log_prob, is_greedy = greedy_log_probs(weights_of(self.lm), rows, prefix_length)
                 for place, pair in zip(places, zip(log_prob.tolist(), is_greedy.tolist(), strict=True), strict=True):
                     results[place] = pair
                 bar.advance(len(places))

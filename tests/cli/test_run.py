@@ -7,7 +7,7 @@ import yaml
 from lexergy.cli.main import run_command
 from lexergy.cli.summary import show_summary
 from lexergy.runs.records import load_run
-from toys.commands import json_of, mistake_of
+from toys.commands import json_of, mistake_of, output_of
 
 
 def test_run_again_shows_the_same(tiny_run, tiny_recipe_file, capsys):
@@ -56,3 +56,24 @@ def test_corpus_shorter_than_a_window(tiny_recipe_file, tmp_path, capsys):
     error = capsys.readouterr().err
     assert "Traceback" not in error
     assert error.splitlines()[-1].startswith("error: ")
+
+
+def test_a_run_in_parts_is_the_run(tiny_run, tiny_recipe_file, tmp_path, capsys):
+    command = ["run", tiny_recipe_file, "--out", tmp_path / "run"]
+    said = [output_of([*command, "--part", part], capsys) for part in ("2/2", "1/2", "1/2")]
+    assert [output.out for output in said] == ["", "", ""]
+    assert "negatives: part 2/2 done: 0 of 1 shards; 1 are missing still" in said[0].err
+    assert "negatives: part 1/2 done: 1 of 1 shards; all are there" in said[1].err
+    assert "perplexity: part 1/2 done: 1 of 1 shards" in said[2].err
+    result = json_of(command, capsys)
+    shards = sorted(path.relative_to(tiny_run) for path in tiny_run.rglob("shard-*.parquet"))
+    assert len(shards) == 2
+    for path in shards:
+        assert (tmp_path / "run" / path).read_bytes() == (tiny_run / path).read_bytes()
+    assert result["energies"] == json_of(["run", tiny_recipe_file, "--out", tiny_run], capsys)["energies"]
+
+
+def test_no_such_part(tiny_recipe_file, tmp_path, capsys):
+    message = mistake_of(["run", tiny_recipe_file, "--out", tmp_path / "run", "--part", "3/2"], capsys)
+    assert "`--part` is 3/2; expected 1/2 to 2/2" in message
+    assert not (tmp_path / "run").exists()

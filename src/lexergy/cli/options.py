@@ -1,10 +1,13 @@
 """Arguments that several verbs share, checked where they are read, with the remedy in the message."""
 
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -85,6 +88,23 @@ def _writable(option: str, path: Path | None) -> Path | None:
     if not os.access(nearest, os.W_OK) or (nearest != path and not nearest.is_dir()):
         raise LexergyError(f"`{option}` is {path}, and {nearest} cannot be written; choose another place.")
     return path
+
+
+def with_option(
+    command: Callable[..., Any], name: str, option: Any, during: Callable[[Any], AbstractContextManager[None]]
+) -> Callable[..., Any]:
+    """A command with one more option, None unless given, whose value `during` gets around the whole command."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        with during(options.pop(name, None)):
+            return command(*arguments, **options)
+
+    signature = inspect.signature(command)
+    added = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
+    run.__annotations__ = {**command.__annotations__, name: option}
+    return run
 
 
 def read_stdin() -> str:

@@ -6,17 +6,16 @@ for a tenth of a millisecond bridges the gaps between a model's layers and costs
 (`benchmarks/threads.py`).
 """
 
-import functools
-import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
 
 import typer
 from typer.models import CommandInfo
 
-from lexergy.cli.options import at_least
+from lexergy.cli.options import at_least, with_option
 
 SHORT_WAIT = {
     "GOMP_SPINCOUNT": "3000",  # iterations: GNU's OpenMP, which torch brings along on Linux
@@ -48,11 +47,18 @@ def use_threads(number: int) -> None:
         sys.modules["torch"].set_num_threads(number)
 
 
+@contextmanager
+def _on_threads(number: int | None) -> Iterator[None]:
+    if number is not None:
+        use_threads(number)
+    yield
+
+
 def add_threads_option(app: typer.Typer) -> None:
     """Give each command of `app` the option `--threads`."""
     for command in _commands(app):
         assert command.callback is not None
-        command.callback = _threaded(command.callback)
+        command.callback = with_option(command.callback, "threads", Threads, _on_threads)
 
 
 def _commands(app: typer.Typer) -> Iterator[CommandInfo]:
@@ -60,17 +66,3 @@ def _commands(app: typer.Typer) -> Iterator[CommandInfo]:
     for group in app.registered_groups:
         assert group.typer_instance is not None
         yield from _commands(group.typer_instance)
-
-
-def _threaded(command: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(command)
-    def run(*arguments: Any, threads: int | None = None, **options: Any) -> Any:
-        if threads is not None:
-            use_threads(threads)
-        return command(*arguments, **options)
-
-    signature = inspect.signature(command)
-    option = inspect.Parameter("threads", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Threads)
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, "threads": Threads}
-    return run

@@ -1,7 +1,7 @@
 """A resumable store of Parquet shards, for long computations that are pure functions of the shard index."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ import pyarrow.parquet
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
+from lexergy.runs.parts import current_part
 
 PROVENANCE_KEY = b"lexergy.provenance"
+
+Compute = Callable[[int], pyarrow.Table]  # a shard from its number
 
 
 class ShardStore:
@@ -31,7 +34,8 @@ class ShardStore:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._provenance = canonical_json(provenance).encode("utf-8")
-        remove_partials(self.folder)
+        if current_part() is None:  # the other parts' writers may live on other machines
+            remove_partials(self.folder)
         for file in _shard_files(self.folder):
             stored = _provenance_of(file)
             if stored is not None and stored != self._provenance:
@@ -53,16 +57,37 @@ class ShardStore:
     def fill(
         self,
         num_shards: int,
-        compute: Callable[[int], pyarrow.Table],
+        compute: Compute,
         label: str,
         *,
         progress: bool = True,
         tokens_per_row: int | None = None,
     ) -> None:
-        """Compute and write the shards that are missing; with `tokens_per_row`, progress shows tokens per second."""
-        missing = self.missing(num_shards)
-        with progress_bar(label, num_shards, progress, completed=num_shards - len(missing)) as bar:
-            for index in missing:
+        """Compute and write the shards that are missing; with `tokens_per_row`, progress shows tokens per second.
+
+        Where only a part of the shards is to be computed, this ends with `PartDone`, unless none is missing.
+        """
+        missing, part = self.missing(num_shards), current_part()
+        if part is None or not missing:
+            self._fill(missing, num_shards, compute, label, progress, tokens_per_row)
+            return
+        part.end_turns()
+        own = part.share(missing)
+        share = len(part.share(range(num_shards)))
+        self._fill(own, share, compute, f"{label}, part {part}", progress, tokens_per_row)
+        raise part.done(label, share, len(self.missing(num_shards)), num_shards)
+
+    def _fill(
+        self,
+        shards: Sequence[int],
+        total: int,
+        compute: Compute,
+        label: str,
+        progress: bool,
+        tokens_per_row: int | None,
+    ) -> None:
+        with progress_bar(label, total, progress, completed=total - len(shards)) as bar:
+            for index in shards:
                 started = time.monotonic()
                 table = compute(index)
                 self.write(index, table)

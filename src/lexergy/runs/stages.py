@@ -56,21 +56,24 @@ def stage_seed(run_seed: int, name: str) -> int:
 
 def begin_stage(folder: Path, key: str) -> int:
     """Clear the folder unless it holds the beginning of this very work; return which attempt this is."""
-    partial = intact_json(folder / PARTIAL) or {}
-    if is_named(folder / MANIFEST, key):  # some of its files are lost: what is left is the beginning of this very work
-        (folder / MANIFEST).unlink()
-    elif partial.get("key") != key or (folder / MANIFEST).exists():
+    if holds_other_work(folder, key):
         _clear(folder)
-        partial = {}
+    partial = intact_json(folder / PARTIAL) or {}
+    (folder / MANIFEST).unlink(missing_ok=True)  # some of its files are lost
     folder.mkdir(parents=True, exist_ok=True)
     attempts: int = partial.get("attempts", 0) + 1
     atomic_write_json(folder / PARTIAL, {"key": key, "attempts": attempts})
     return attempts
 
 
+def holds_other_work(folder: Path, key: str) -> bool:
+    """Whether there is a folder, and it holds anything but the beginning of this very work."""
+    if not folder.exists() or is_named(folder / MANIFEST, key):  # some files of the latter are lost
+        return False
+    return (folder / MANIFEST).exists() or not is_named(folder / PARTIAL, key)
+
+
 def _clear(folder: Path) -> None:
-    if not folder.exists():
-        return
     is_stage = (folder / MANIFEST).exists() or (folder / PARTIAL).exists()
     if not is_stage and any(folder.iterdir()):
         raise LexergyError(

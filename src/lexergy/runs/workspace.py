@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of
+from lexergy.runs.locks import locked
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.shards import ShardStore
 from lexergy.runs.stages import (
@@ -29,6 +28,7 @@ from lexergy.runs.stages import (
     begin_stage,
     current_versions,
     files_of,
+    holds_other_work,
     is_finished,
     is_named,
     read_stage,
@@ -68,10 +68,11 @@ class Seconds(NamedTuple):
 class Workspace:
     """Brings stages up to date, one after the other; made by `open_workspace`, which holds the folder's lock."""
 
-    def __init__(self, folder: Path, seed: int, progress: bool) -> None:
+    def __init__(self, folder: Path, seed: int, progress: bool, *, alone: bool = True) -> None:
         self.folder = folder
         self.seed = seed
         self.progress = progress
+        self.alone = alone  # no other part of the run is at work
         self.stages: dict[str, Stage] = {}
 
     def stage(
@@ -90,6 +91,11 @@ class Workspace:
         if not is_main_process():
             _take_part(opened, build if together else None)
         elif not is_finished(opened.folder, key):
+            if not self.alone and holds_other_work(opened.folder, key):
+                raise LexergyError(
+                    f"another part is at work in {self.folder} with other settings; expected the same recipe and "
+                    "seed in all parts; wait until it is done, or choose another folder."
+                )
             attempts = begin_stage(opened.folder, key)
             self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
             started = time.monotonic()
@@ -114,7 +120,7 @@ class Workspace:
 
     def below(self, folder: str) -> "Workspace":
         """A workspace in a folder of this one, under the same lock."""
-        return Workspace(self.folder / folder, self.seed, self.progress)
+        return Workspace(self.folder / folder, self.seed, self.progress, alone=self.alone)
 
     def seconds(self, measurements: str | None = None) -> Seconds:
         """How long the stages that were asked for here took when they were built; a finished one remembers.
@@ -138,39 +144,22 @@ class Workspace:
 def open_workspace(folder: str | Path, seed: int, *, progress: bool = True) -> Iterator[Workspace]:
     """The workspace in `folder`, which no other process writes meanwhile. A dead process holds no lock.
 
+    Processes that do parts of its shards (`runs.parts`) share it: one at a time until its shards are to be computed.
     Of several processes that were launched together only the first writes, shows progress and holds the lock.
     """
     folder = Path(folder)
     if not is_main_process():
         yield Workspace(folder, seed, progress=False)
         return
-    with _locked(folder):
-        remove_leftovers(folder)
-        yield Workspace(folder, seed, progress)
+    with locked(folder, progress=progress) as alone:
+        if alone:
+            remove_leftovers(folder)
+        yield Workspace(folder, seed, progress, alone=alone)
 
 
 def stage_store(stage: Stage | OpenStage, folder: str, **provenance: Any) -> ShardStore:
     """The shards that a stage keeps in a folder of its own."""
     return ShardStore(stage.folder / folder, {"key": stage.key, **provenance})
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise LexergyError(f"{folder} is a file; expected a folder for the run, new or of an earlier run.") from None
-    lock = FileLock(folder / ".lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise LexergyError(
-            f"another process is writing the run {folder}; wait until it has finished, or choose another folder."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _take_part(stage: OpenStage, build: Build | None) -> None:

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from lexergy.cli.options import Json, Out
+from lexergy.cli.parts import in_parts
 from lexergy.cli.summary import run_and_show
 
 
+@in_parts
 def quickstart(
     out: Out = Path("runs/quickstart"),
     as_json: Json = False,

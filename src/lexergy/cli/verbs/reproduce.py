@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.options import Json, Out
+from lexergy.cli.parts import in_parts
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 from lexergy.studies import CATALOGUE, check_name
@@ -40,6 +41,7 @@ StudyEnergy = Annotated[
 ListStudies = Annotated[bool, typer.Option("--list", help="List the studies and stop.")]
 
 
+@in_parts
 def reproduce(
     name: StudyName = None,
     size: StudySize = SizeName.CPU,

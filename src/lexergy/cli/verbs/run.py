@@ -3,9 +3,11 @@
 from pathlib import Path
 
 from lexergy.cli.options import Json, RecipeName, RecipeOut
+from lexergy.cli.parts import in_parts
 from lexergy.cli.summary import run_and_show
 
 
+@in_parts
 def run(
     recipe: RecipeName,
     out: RecipeOut = None,

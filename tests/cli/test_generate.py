@@ -106,7 +106,9 @@ def test_generate_ends_texts_when_asked(tiny_run, capsys):
 def test_generate_warns_in_numbers_of_a_use_unlike_the_training(tiny_run):
     command = ["generate", str(tiny_run), "--prompt", "our union", "--candidates", "4", "--json"]
     result = subprocess.run([sys.executable, "-m", "lexergy", *command], capture_output=True, text=True, check=True)
-    told = [line.removeprefix("warning: ") for line in result.stderr.splitlines()]
+    lines = result.stderr.splitlines()
+    told = [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
+    assert [line.split()[:2] for line in lines if line.startswith("tokens")][-1] == ["tokens", "160/160"]
     assert told == json.loads(result.stdout)["warnings"]
     assert "prefixes of 8 tokens and continuations of 8; here the prompt has 3 and 40 are written" in told[0]
     assert "untruncated samples of the LM; candidates here are top-k 10" in told[1]

@@ -38,7 +38,7 @@ from lexergy.cli.verbs import (
 )
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
-from lexergy.files import final_name
+from lexergy.files import final_name, first_line
 
 app = typer.Typer(
     name="lexergy",
@@ -168,6 +168,8 @@ def explain(error: BaseException) -> Failure | None:
         status = 2 if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError) else 1
         name = final_name(str(error.filename))
         return Failure(f"error: {name}: {error.strerror}; check the path and its permissions", status)
+    if isinstance(error, OSError):
+        return Failure(f"error: {first_line(error)}; check the files that were given", 1)
     return None
 
 

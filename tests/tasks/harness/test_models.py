@@ -6,16 +6,19 @@ import pytest
 import torch
 
 from lexergy.core.conditions import Conditions
+from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.top_log_probs import greedy_log_probs
 from lexergy.models.joint.likelihood import estimate_log_z, text_bounds
+from lexergy.models.joint.model import ResidualEBM
 from lexergy.tasks.harness.base_lm import BaseLM
 from lexergy.tasks.harness.encoding import encode_pair
 from lexergy.tasks.harness.joint_lm import JointLM
 from lexergy.tasks.harness.run_lm import HarnessSettings
 from lexergy.tasks.harness.treatment import Kind
 from lexergy.testing import exact_log_prob
-from toys.harness import exact, request, word_joint, words
+from toys.harness import exact, request, table_of_lengths, word_joint, words
 
 PREFIX, CHOICES = (2, 3), [(5, 1), (0, 4), (6, 6)]
 CONDITIONS = Conditions(prefix=3, continuation=2)
@@ -48,6 +51,22 @@ def test_choices_of_different_lengths_are_normalised_by_an_estimated_log_z():
     assert (treatment.kind, treatment.num_estimates, treatment.num_doubtful) == (Kind.ESTIMATED, 3, 0)
     assert treatment.doubt is None
     assert treatment.ess > 100
+
+
+@pytest.mark.parametrize(
+    ("pairs", "kind"),
+    [
+        ([("people", (5, 1)), ("people", (0, 4)), ("people", (6,)), ("people", (2,))], Kind.ESTIMATED),
+        ([("people", (5, 1)), ("union", (5, 1))], Kind.ESTIMATED),
+        ([("people", (5, 1)), ("people", (5, 1))], Kind.ESTIMATED),
+        ([("people", (5, 1)), ("people", (0, 4)), ("union", (5, 1)), ("union", (0, 4))], Kind.CANCELS),
+    ],
+    ids=["two of each length", "two prefixes", "one choice twice", "two prefixes, each with both choices"],
+)
+def test_log_z_cancels_after_one_prefix_at_one_length_alone(pairs, kind):
+    model = model_of(compared=None, num_samples=30)
+    model.loglikelihood([request(context, f" {words(choice)}") for context, choice in pairs])
+    assert [treatment.kind for treatment in model.treatments] == [kind]
 
 
 def test_log_z_is_estimated_where_the_metrics_do_more_than_compare():
@@ -157,3 +176,12 @@ def test_the_base_lm_decodes_greedily_where_that_is_asked_for():
     (text,) = base.generate_until([request(words(PREFIX), {"until": [], "max_gen_toks": 3}, kind="generate_until")])
     ((_, is_greedy),) = base.loglikelihood([request(words(PREFIX), f" {text}")])
     assert is_greedy
+
+
+def test_a_text_without_context_follows_the_start_token():
+    """The LM reads its start token, the energy does not."""
+    joint = word_joint()
+    starting = ResidualEBM(CausalLM(joint.lm.model, joint.lm.tokenizer, start_token=3), table_of_lengths)
+    values = JointLM(starting, HarnessSettings(num_samples=4000)).loglikelihood([request("", words((0, 1)))])
+    log_scores = exact_log_prob(joint.lm, torch.tensor([3]), 2) - table_of_lengths(all_sequences(7, 2))
+    assert values[0][0] == pytest.approx(float(log_scores.log_softmax(0)[1]), abs=0.12)

@@ -106,7 +106,7 @@ def test_several_energies_share_a_prompt(tmp_path, no_drawing):
 def test_share_ranked_right(run_result, no_drawing):
     energy = dataclasses.replace(
         run_result.energies["energy"],
-        perplexity=make_perplexity(windows=make_windows(torch.tensor([0.0, 10.0]))),
+        measured=make_perplexity(windows=make_windows(torch.tensor([0.0, 10.0]))),
         lm_energies=np.array([[1.0, -1.0, 2.0, 3.0], [11.0, 12.0, 13.0, 14.0]]),
     )
     figures = page_content(dataclasses.replace(run_result, energies={"energy": energy}))["energies"][0]["figures"]

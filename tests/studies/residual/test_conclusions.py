@@ -249,7 +249,7 @@ def shifted(run, name, nats):
     energy = run.energies[name]
     estimate, windows = energy.perplexity, energy.perplexity.windows
     lower = dataclasses.replace(windows, energy=windows.energy - nats * estimate.continuation_length)
-    moved = dataclasses.replace(energy, perplexity=dataclasses.replace(estimate, windows=lower))
+    moved = dataclasses.replace(energy, measured=dataclasses.replace(estimate, windows=lower))
     return dataclasses.replace(run, energies=run.energies | {name: moved})
 
 
@@ -277,7 +277,7 @@ def test_weights_of_any_tail_decide_table_1_by_its_bounds(study_run):
     windows = energy.perplexity.windows
     wide = dataclasses.replace(windows.log_z, sampler=windows.log_z.sampler + 9, lower=windows.log_z.lower - 9)
     estimate = dataclasses.replace(energy.perplexity, windows=dataclasses.replace(windows, log_z=wide))
-    energies = study_run.energies | {"bit": dataclasses.replace(energy, perplexity=estimate)}
+    energies = study_run.energies | {"bit": dataclasses.replace(energy, measured=estimate)}
     run = dataclasses.replace(study_run, energies=energies)
     conclusion = load_study("table-1").conclude([Evidence(run, "bit", windows.documents)])
     found = {finding.sentence: finding.verdict for finding in conclusion.findings}

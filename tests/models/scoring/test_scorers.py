@@ -179,7 +179,8 @@ def test_models_that_give_no_score_are_refused(models, tmp_path):
         load_scorer(models / "electra")
     MaskedGenerator.from_shape(BodyShape(11, 8, 1, 2, 8), seed=0).save_pretrained(tmp_path)
     with pytest.raises(
-        LexergyError, match="expected an n-gram LM, a causal LM, Electric, a two-tower model or a masked LM"
+        LexergyError,
+        match="expected an n-gram LM, an LM behind an address, a causal LM, Electric, a two-tower model or a masked LM",
     ):
         load_scorer(tmp_path)
     with pytest.raises(LexergyError, match="does not exist"):

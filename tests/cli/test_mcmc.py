@@ -95,7 +95,7 @@ def others(tmp_path_factory):
         (["MODEL", "--length", "0"], ["`--length` is 0", "at least 1"]),
         (["MODEL", "--prompt", "the state"], ["no mask", "[MASK]"]),
         (["MODEL", "--prompt", "[MASK]", "--length", "3"], ["`--length` is 3 beside `--prompt`"]),
-        (["MODEL", "--chains", "1000000000"], ["`chains` is 1000000000", "GB", "expected at most"]),
+        (["MODEL", "--chains", "1000000000"], ["`--chains` is 1000000000", "expected at most"]),
         (["MODEL", "--length", "500"], ["502 tokens", "at most 32"]),
         (["MODEL", "--burn-in", "140"], ["`--burn-in` is 140 of 100 sweeps"]),
         (["MODEL", "--top-p", "0"], ["`--top-p` is 0"]),

@@ -74,7 +74,12 @@ class JointLM(RunLM):
             score.log_score - (0.0 if place in cancels else log_z[given[place].space].value)
             for place, score in enumerate(scored)
         ]
-        alone = {place for places in items.values() if len({given[place] for place in places}) == 1 for place in places}
+        alone = {
+            place
+            for places in items.values()
+            if len({requests[place].idx for place in places}) == 1
+            for place in places
+        }
         return [(value, NotKnown() if place in alone else False) for place, value in enumerate(values)]
 
     def _cancels(self, requests: Sequence[Instance], given: Sequence[Given], places: Sequence[int]) -> bool:
@@ -82,8 +87,8 @@ class JointLM(RunLM):
         compared = self.settings.compared
         if compared is not None and requests[places[0]].task_name not in compared:
             return False
-        choices = {given[place] for place in places}
-        spaces = Counter(choice.space for choice in choices)
+        choices = {(requests[place].idx, given[place]) for place in places}  # a request may be repeated
+        spaces = Counter(choice.space for _, choice in choices)
         one_length = len(spaces) == len({space.prefix for space in spaces})
         return one_length and min(spaces.values()) > 1
 

@@ -146,7 +146,7 @@ def test_parts_work_at_once_and_nobody_else_meanwhile(tmp_path, whole, start):
         build_all(folder)
     with pytest.raises(LexergyError, match="with other settings"), doing_part(Part(1, 3)):
         build_all(folder, value=1)
-    half = folder / "rows" / "rows" / ".shard-000000.parquet.1-00000000-00000000.partial"  # of another machine
+    half = folder / "rows" / "rows" / ".shard-000000.parquet.999999999-00000000-00000000.partial"  # of another machine
     half.touch()
     assert "part 3/3 done" in do_part("3/3", folder)
     assert half.exists()

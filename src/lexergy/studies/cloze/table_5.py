@@ -33,6 +33,7 @@ PRINTED = {
     ELECTRIC: (4.97, 16.23, 5.18, 16.93),
 }
 MISSING = System("")
+LABELS = {TRIGRAM_KEPT + TUNED: "trigram on 20, tuned", NOISE: "noise", NOISE + TUNED: "noise, tuned"}  # in the picture
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,8 @@ def _panel(evidence: Sequence[Mapping[str, Seen]], part: str, names: Sequence[st
     place = 2 + PARTS.index(part)
     printed = {x: PRINTED[name][place] - PRINTED[FIRST_PASS][place] for x, name in enumerate(shown) if name in PRINTED}
     paper = Series("paper", list(printed), list(printed.values()), style="points")
-    return Panel("", f"WER above the 1-best, test-{part}", (ours, paper), categories=tuple(shown), reference=0.0)
+    labels = tuple(LABELS.get(name, name) for name in shown)
+    return Panel("", "WER - 1-best's", (ours, paper), f"test-{part}", categories=labels, reference=0.0)
 
 
 STUDY = Study(

@@ -1,7 +1,9 @@
 """`lexergy mcmc` end to end on a tiny masked LM."""
 
 import json
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from transformers import BertModel
 
@@ -113,6 +115,15 @@ def test_mistakes(masked_lm, others, capsys, arguments, parts):
     assert "Traceback" not in output.err
     for part in parts:
         assert part in output.err
+
+
+def test_chains_that_need_more_memory_than_is_free(masked_lm, capsys, monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100))
+    assert run_command(["mcmc", masked_lm, "--chains", "1000"]) == 2
+    error = capsys.readouterr().err
+    assert "`chains` is 1000: they need about" in error
+    assert "GB of memory" in error
+    assert "expected at most 0" in error
 
 
 def test_a_tokenizer_without_a_mask_token(capsys, tmp_path):

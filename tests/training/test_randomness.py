@@ -39,3 +39,19 @@ def test_dropout_is_repeatable_and_leaves_the_global_generator_alone():
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_lengths_in_a_batch_are_alike_and_each_epoch_is_still_whole():
+    lengths = torch.randint(1, 41, (1003,), generator=torch.Generator().manual_seed(0))
+    batches = [batch_indices(7, step, 16, len(lengths), lengths) for step in range(63 * 3)]
+    epochs = torch.cat(batches)[: 3 * 1003].view(3, 1003)
+    assert torch.equal(epochs.sort(dim=1).values, torch.arange(1003).expand(3, -1))
+    spreads = torch.tensor([float(lengths[batch].max() - lengths[batch].min()) for batch in batches])
+    assert (spreads > 3).sum() <= 3, "more than the batch at an epoch's end is mixed"
+    means = torch.tensor([float(lengths[batch].double().mean()) for batch in batches[:62]])
+    assert torch.corrcoef(torch.stack([means[:-1], means[1:]]))[0, 1].abs() < 0.4, "batches come in order of length"
+
+
+def test_grouped_batches_larger_than_the_data_are_whole_epochs():
+    lengths = torch.tensor([3, 1, 2])
+    assert batch_indices(0, 0, 7, 3, lengths)[:6].bincount().tolist() == [2, 2, 2]

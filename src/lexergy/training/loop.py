@@ -29,7 +29,12 @@ from lexergy.training.checkpoints import (
     snapshot,
     trainable_parameters,
 )
-from lexergy.training.objectives.contrastive import Objective, ScheduledObjective, evaluating
+from lexergy.training.objectives.contrastive import (
+    GroupedObjective,
+    Objective,
+    ScheduledObjective,
+    evaluating,
+)
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
 from lexergy.training.schedule import learning_rate_at
 from lexergy.training.setup import build_accelerator, build_optimizer
@@ -193,7 +198,9 @@ class _Trainer:
                 f"`batch_size` is {self.config.batch_size} on {processes} processes; "
                 f"expected a multiple of {processes}, so that each takes an equal share."
             )
-        indices = batch_indices(self.config.seed, step, self.config.examples_per_step, self.objective.num_examples)
+        lengths = self.objective.lengths if isinstance(self.objective, GroupedObjective) else None
+        size, count = self.config.examples_per_step, self.objective.num_examples
+        indices = batch_indices(self.config.seed, step, size, count, lengths)
         shares = indices.view(self.config.gradient_accumulation, processes, -1)
         return shares[:, self.accelerator.process_index]
 

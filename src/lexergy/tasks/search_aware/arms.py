@@ -196,7 +196,7 @@ def search_name(search: SearchRecipe) -> str:
 
 def _seconds(model: Seq2Seq, objective: SequenceObjective, step: int, batch_size: int) -> float:
     """Of processor time, for the loss of a batch and its gradient."""
-    indices = batch_indices(0, step, batch_size, objective.num_examples)
+    indices = batch_indices(0, step, batch_size, objective.num_examples, objective.lengths)
     model.model.train()
     started = time.process_time()
     loss, _ = objective.loss(model.model, indices, step_generator(0, step))

@@ -21,8 +21,6 @@ class SoftBeamSearch(SequenceObjective):
     `weights` (V,) are what each symbol costs where it is wrong.
     """
 
-    rows_together = 64  # steps of Python cost more than padding
-
     def __init__(
         self,
         train: SequencePairs,
@@ -54,8 +52,6 @@ class SoftBeamSearch(SequenceObjective):
 class BeamCrf(SequenceObjective):
     """A CRF normalised over the beam, with early updates (Andor et al. 2016)."""
 
-    rows_together = 64
-
     def __init__(self, train: SequencePairs, validation: Validation, beam: int) -> None:
         super().__init__(train, validation)
         self.beam = beam
@@ -66,8 +62,6 @@ class BeamCrf(SequenceObjective):
 
 class BeamSearchOptimisation(SequenceObjective):
     """Gold above the last of the beam by a margin, at every step (Wiseman & Rush 2016)."""
-
-    rows_together = 64
 
     def __init__(self, train: SequencePairs, validation: Validation, beam: int, margin: float) -> None:
         super().__init__(train, validation)

@@ -43,6 +43,14 @@ class ScheduledObjective(Protocol):
     def begin(self, step: int) -> None: ...
 
 
+@runtime_checkable
+class GroupedObjective(Protocol):
+    """An objective whose examples of similar length go together, so that little of a batch is padding."""
+
+    @property
+    def lengths(self) -> Tensor: ...  # (N,)
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """No dropout and no gradients inside; the model's mode is put back afterwards."""

@@ -27,7 +27,6 @@ class ScheduledSampling(SequenceObjective):
     """
 
     normalised = True
-    rows_together = 64  # steps of Python cost more than padding
 
     def __init__(
         self,

@@ -151,7 +151,7 @@ class CrossEntropy(SequenceObjective):
     def sentence_losses(self, decoder: BoundDecoder, gold: Tensor, draws: Draws) -> Tensor:
         scores = decoder.teacher_forced(gold)
         inside = written(decoder, gold)
-        losses = scores.logsumexp(-1) - pick(scores, gold.clamp_min(0))  # (B, T)
+        losses = -pick(scores.log_softmax(-1), gold.clamp_min(0))  # (B, T)
         loss = torch.where(inside, losses, 0).sum(-1)
         return loss + self.self_normalisation * log_z_penalty(scores, inside) if self.self_normalisation else loss
 

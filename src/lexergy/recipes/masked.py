@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lexergy.recipes.engine import EngineRecipe
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section
 from lexergy.recipes.shapes import ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
@@ -64,3 +65,4 @@ class TranslationRecipe(Recipe):
 
     pairs: PairsRecipe
     model: TranslatorRecipe
+    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import WindowEnergyRecipe
+from lexergy.recipes.engine import EngineRecipe
 from lexergy.recipes.residual import (
     CorpusRecipe,
     LMRecipe,
@@ -94,6 +95,7 @@ class LaboratoryRecipe(Recipe):
     found_generators: dict[str, FoundGeneratorRecipe] = Field(default_factory=dict)
     start_from: str
     energies: dict[str, WindowEnergyRecipe] = Field(min_length=1)
+    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

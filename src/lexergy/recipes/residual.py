@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.engine import EngineRecipe
 from lexergy.recipes.packaged import PACKAGED_LMS
 from lexergy.recipes.remote import REMOTE, full_source, is_remote
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
@@ -264,6 +265,7 @@ class ResidualRecipe(Recipe):
     baselines: dict[str, BaselineRecipe] = Field({})
     perplexity: PerplexityRecipe | None = PerplexityRecipe()
     generation: GenerationRecipe | None = None
+    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "ResidualRecipe":

@@ -1,7 +1,7 @@
 """A resumable store of Parquet shards, for long computations that are pure functions of the shard index."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,10 @@ import pyarrow.parquet
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
+from lexergy.runs.engines import Compute, current_engine
 from lexergy.runs.parts import current_part
 
 PROVENANCE_KEY = b"lexergy.provenance"
-
-Compute = Callable[[int], pyarrow.Table]  # a shard from its number
 
 
 class ShardStore:
@@ -63,7 +62,9 @@ class ShardStore:
         progress: bool = True,
         tokens_per_row: int | None = None,
     ) -> None:
-        """Compute and write the shards that are missing; with `tokens_per_row`, progress shows tokens per second.
+        """Have the engine in use compute the shards that are missing, and write them.
+
+        With `tokens_per_row`, progress shows tokens per second.
 
         Where only a part of the shards is to be computed, this ends with `PartDone`, unless none is missing.
         """
@@ -86,14 +87,15 @@ class ShardStore:
         progress: bool,
         tokens_per_row: int | None,
     ) -> None:
+        engine, started, rows = current_engine(), time.monotonic(), 0
         with progress_bar(label, total, progress, completed=total - len(shards)) as bar:
-            for index in shards:
-                started = time.monotonic()
-                table = compute(index)
+            for index, table in engine.tables(shards, compute):
                 self.write(index, table)
-                seconds = time.monotonic() - started
-                rate = {} if tokens_per_row is None else {"tokens_per_second": len(table) * tokens_per_row / seconds}
-                bar.advance(1, **rate)
+                rows += len(table)
+                values = {} if engine.workers is None else {"workers": float(engine.workers)}
+                if tokens_per_row is not None:
+                    values["tokens_per_second"] = rows * tokens_per_row / (time.monotonic() - started)
+                bar.advance(1, **values)
 
     def read(self, index: int) -> pyarrow.Table | None:
         """Shard `index`, None while it is missing."""

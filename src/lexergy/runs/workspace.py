@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of
+from lexergy.recipes.engine import EngineRecipe
+from lexergy.runs.engines import using_recipe
 from lexergy.runs.locks import locked
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.shards import ShardStore
@@ -141,17 +143,21 @@ class Workspace:
 
 
 @contextmanager
-def open_workspace(folder: str | Path, seed: int, *, progress: bool = True) -> Iterator[Workspace]:
+def open_workspace(
+    folder: str | Path, seed: int, *, progress: bool = True, engine: EngineRecipe | None = None
+) -> Iterator[Workspace]:
     """The workspace in `folder`, which no other process writes meanwhile. A dead process holds no lock.
 
     Processes that do parts of its shards (`runs.parts`) share it: one at a time until its shards are to be computed.
+    Its shards are computed by the `engine`, unless `runs.engines.using_engine` names another.
+
     Of several processes that were launched together only the first writes, shows progress and holds the lock.
     """
     folder = Path(folder)
     if not is_main_process():
         yield Workspace(folder, seed, progress=False)
         return
-    with locked(folder, progress=progress) as alone:
+    with locked(folder, progress=progress) as alone, using_recipe(engine or EngineRecipe()):
         if alone:
             remove_leftovers(folder)
         yield Workspace(folder, seed, progress, alone=alone)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lexergy.cli.engines import on_engine
 from lexergy.cli.options import Json, RunFolder, at_least, choose_energy
 from lexergy.cli.render import print_json, print_paragraphs, print_table
 from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
@@ -46,6 +47,7 @@ SeedOfSamples = Annotated[
 ]
 
 
+@on_engine
 def perplexity(
     run: RunFolder,
     samples: NumSamples = None,

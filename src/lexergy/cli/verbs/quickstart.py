@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from lexergy.cli.engines import in_parts
 from lexergy.cli.options import Json, Out
-from lexergy.cli.parts import in_parts
 from lexergy.cli.summary import run_and_show
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lexergy.cli.engines import in_parts
 from lexergy.cli.options import Json, Out
-from lexergy.cli.parts import in_parts
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 from lexergy.studies import CATALOGUE, check_name

@@ -127,7 +127,7 @@ class StudiedRun:
 def open_run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> Iterator[StudiedRun]:
     """Bring the run up to date, and keep others from changing it while studies measure it."""
     result = run(recipe, folder, progress=progress)
-    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+    with open_workspace(folder, recipe.seed, progress=progress, engine=recipe.engine) as workspace:
         yield StudiedRun(result, workspace.below(STUDIES_FOLDER))
 
 

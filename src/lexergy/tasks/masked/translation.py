@@ -190,7 +190,7 @@ class TranslationLaboratory:
 @contextmanager
 def open_translation(recipe: TranslationRecipe, folder: Path, *, progress: bool) -> Iterator[TranslationLaboratory]:
     """The laboratory in its folder, locked meanwhile."""
-    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+    with open_workspace(folder, recipe.seed, progress=progress, engine=recipe.engine) as workspace:
         yield TranslationLaboratory(recipe, workspace)
 
 

@@ -111,7 +111,7 @@ class Laboratory:
 @contextmanager
 def open_laboratory(recipe: LaboratoryRecipe, folder: str | Path, *, progress: bool = True) -> Iterator[Laboratory]:
     """The laboratory of a recipe in a folder of its own, which no other process writes meanwhile."""
-    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+    with open_workspace(folder, recipe.seed, progress=progress, engine=recipe.engine) as workspace:
         yield Laboratory(recipe, workspace)
 
 

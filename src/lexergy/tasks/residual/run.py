@@ -42,7 +42,7 @@ def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) ->
         (True, 6)
     """
     _check_direction(recipe)
-    with open_workspace(folder, recipe.seed, progress=progress) as workspace:
+    with open_workspace(folder, recipe.seed, progress=progress, engine=recipe.engine) as workspace:
         _Run(recipe, workspace).all_stages()
         record = {
             "recipe": recipe.plain(),

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lexergy.cli.engines import in_parts
 from lexergy.cli.options import Json, Out, Seed, at_least, share
-from lexergy.cli.parts import in_parts
 from lexergy.cli.render import lexergy_command, print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
 

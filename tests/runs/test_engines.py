@@ -1,0 +1,91 @@
+"""Engines: whoever computes the shards, in whatever order, they are the same to the last bit."""
+
+import pyarrow
+import pytest
+import torch
+from pydantic import ValidationError
+
+from lexergy.recipes.engine import EngineRecipe
+from lexergy.runs.engines import InPlace, current_engine, using_engine, using_recipe
+from lexergy.runs.shards import ShardStore
+from lexergy.runs.transport import from_bytes, to_bytes
+from lexergy.tasks.residual.run import run
+from lexergy.testing import tiny_recipe, write_tiny_corpus
+
+cloudpickle = pytest.importorskip("cloudpickle")
+
+
+class Elsewhere:
+    """As an engine of other processes: from bytes, and the last shard first."""
+
+    workers = 1
+
+    def tables(self, shards, compute):
+        sent = from_bytes(to_bytes(compute, cloudpickle.CloudPickler))
+        for index in reversed(shards):
+            yield index, sent(index)
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("shard-*.parquet"))}
+
+
+def test_shards_computed_elsewhere_are_those_of_this_process(tmp_path):
+    recipe = tiny_recipe(write_tiny_corpus(tmp_path / "texts"))
+    run(recipe, tmp_path / "here", progress=False)
+    with using_engine(Elsewhere()):
+        run(recipe, tmp_path / "elsewhere", progress=False)
+    assert len(contents(tmp_path / "here")) == 2
+    assert contents(tmp_path / "elsewhere") == contents(tmp_path / "here")
+
+
+def test_progress_tells_how_many_work(tmp_path, capsys):
+    with using_engine(Elsewhere()):
+        ShardStore(tmp_path, {}).fill(2, lambda index: pyarrow.table({"value": [index]}), "rows", tokens_per_row=5)
+    assert "rows 2/2 0s workers 1  tokens per second" in capsys.readouterr().err
+
+
+def test_tensors_arrive_where_they_lay_and_share_what_they_shared():
+    room = torch.arange(100.0)
+    for start in (0, 1, 6, 15):
+        tensors = [room[start:80], room[start + 2 : 62].view(-1, 4)[:, ::2].T]
+        own = [torch.nn.Parameter(tensors[0]), *tensors]
+        sent = from_bytes(to_bytes(own, cloudpickle.CloudPickler))
+        for before, after in zip(own, sent, strict=True):
+            assert torch.equal(before, after)
+            assert (before.data_ptr() - after.data_ptr()) % 64 == 0
+            assert before.stride() == after.stride()
+            assert type(before) is type(after)
+            assert before.requires_grad == after.requires_grad
+        sent[1].zero_()
+        assert not sent[2].any()
+
+
+def test_an_engine_in_a_line():
+    assert EngineRecipe.model_validate("ray:actors=4,cpus=2,gpus=0.5") == EngineRecipe(
+        kind="ray", actors=4, cpus=2, gpus=0.5
+    )
+    assert EngineRecipe.model_validate("in-place") == EngineRecipe()
+
+
+@pytest.mark.parametrize(
+    "text", ["spark", "ray:actors=0", "ray:cpus=-1", "ray:acters=1", "ray:gpus=nan", "in-place:cpus=1"]
+)
+def test_no_such_engine(text):
+    with pytest.raises(ValidationError):
+        EngineRecipe.model_validate(text)
+
+
+def test_what_the_caller_says_goes_before_the_recipe():
+    engine = Elsewhere()
+    with using_engine(engine), using_recipe(EngineRecipe()):
+        assert current_engine() is engine
+    with using_recipe(EngineRecipe()):
+        assert isinstance(current_engine(), InPlace)
+
+
+def test_the_engine_is_no_part_of_a_result(tmp_path):
+    recipe = tiny_recipe(write_tiny_corpus(tmp_path / "texts"))
+    changed = type(recipe).model_validate(recipe.plain() | {"engine": "ray:actors=2"})
+    assert changed.engine.actors == 2
+    assert changed.plain() == recipe.plain()

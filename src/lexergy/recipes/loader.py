@@ -62,7 +62,7 @@ def load_recipe(path_or_name: str | Path, kind: type[AnyRecipe]) -> AnyRecipe:
         raise LexergyError(f"{path}: {describe_mistake(error, kind)}") from None
 
 
-def checked(kind: type[AnySection], **keys: typing.Any) -> AnySection:
+def checked(kind: type[AnySection], /, **keys: typing.Any) -> AnySection:
     """A section from the options of a command; a mistake is told as in a file."""
     try:
         return kind.model_validate(keys)

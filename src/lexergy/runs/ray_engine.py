@@ -102,6 +102,7 @@ class _Crew:
     def work(self, waiting: deque[int]) -> Iterator[tuple[int, pyarrow.Table]]:
         """Until all shards are computed; `waiting` are those that nobody has begun."""
         while waiting or self.running:
+            self._give(waiting)
             (answer,), _ = self.ray.wait([*self.running, *self.starting], num_returns=1)
             index: int | None = None
             if answer in self.starting:
@@ -121,13 +122,14 @@ class _Crew:
                 continue
             self.deaths[None] = 0
             self.idle.append(actor)
-            while self.idle and waiting:
-                self._give(self.idle.pop(), waiting.popleft())
+            self._give(waiting)  # before the shard is written: nobody waits for the disk
             if index is not None:
                 yield index, table
 
-    def _give(self, actor: Any, index: int) -> None:
-        self.running[actor.shard.remote(index)] = actor, index
+    def _give(self, waiting: deque[int]) -> None:
+        while self.idle and waiting:
+            actor, index = self.idle.pop(), waiting.popleft()
+            self.running[actor.shard.remote(index)] = actor, index
 
     def _count(self, index: int | None, error: Exception) -> None:
         self.deaths[index] += 1

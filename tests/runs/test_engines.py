@@ -123,7 +123,7 @@ class FakeRay:
         )
 
     def wait(self, answers, num_returns):
-        coming = [answer for answer in answers if answer[1] <= 2]
+        coming = sorted(answer for answer in answers if answer[1] <= 2)  # who is ready before what is computed
         assert coming, "waits for an actor that no node has room for"
         return coming[:num_returns], None
 

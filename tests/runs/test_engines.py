@@ -10,7 +10,8 @@ import torch
 from pydantic import ValidationError
 
 from lexergy.recipes.engine import EngineRecipe
-from lexergy.runs.engines import InPlace, current_engine, using_engine, using_recipe
+from lexergy.runs.engine_choice import using_recipe
+from lexergy.runs.engines import InPlace, current_engine, using_engine
 from lexergy.runs.ray_engine import _Crew
 from lexergy.runs.shards import ShardStore
 from lexergy.runs.transport import from_bytes, to_bytes

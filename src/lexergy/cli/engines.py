@@ -45,7 +45,8 @@ def _using(text: str | None) -> Iterator[None]:
         return
     from lexergy.recipes.engine import EngineRecipe, engine_settings
     from lexergy.recipes.loader import checked
-    from lexergy.runs.engines import open_engine, using_engine
+    from lexergy.runs.engine_choice import open_engine
+    from lexergy.runs.engines import using_engine
 
     with using_engine(open_engine(checked(EngineRecipe, **engine_settings(text)))):
         yield

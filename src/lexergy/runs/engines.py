@@ -11,8 +11,6 @@ from typing import Protocol, TypeAlias
 
 import pyarrow
 
-from lexergy.recipes.engine import EngineRecipe
-
 Compute: TypeAlias = Callable[[int], pyarrow.Table]  # a shard from its number
 
 
@@ -37,15 +35,6 @@ class InPlace:
             yield index, compute(index)
 
 
-def open_engine(recipe: EngineRecipe) -> Engine:
-    """The engine that a recipe names."""
-    if recipe.kind == "in-place":
-        return InPlace()
-    from lexergy.runs.ray_engine import RayEngine  # an extra
-
-    return RayEngine(recipe.actors, recipe.cpus, recipe.gpus)
-
-
 _current: ContextVar[Engine | None] = ContextVar("engine", default=None)
 
 
@@ -59,16 +48,6 @@ def using_engine(engine: Engine) -> Iterator[None]:
         _current.reset(token)
 
 
-@contextmanager
-def using_recipe(recipe: EngineRecipe) -> Iterator[None]:
-    """Compute all shards as a recipe says, unless the caller said how."""
-    if _current.get() is not None:
-        yield
-        return
-    with using_engine(open_engine(recipe)):
-        yield
-
-
-def current_engine() -> Engine:
-    """The engine in use."""
-    return _current.get() or InPlace()
+def current_engine() -> Engine | None:
+    """The engine that the caller said to use."""
+    return _current.get()

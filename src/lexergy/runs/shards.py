@@ -11,7 +11,7 @@ import pyarrow.parquet
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
-from lexergy.runs.engines import Compute, current_engine
+from lexergy.runs.engines import Compute, InPlace, current_engine
 from lexergy.runs.parts import current_part
 
 PROVENANCE_KEY = b"lexergy.provenance"
@@ -87,7 +87,7 @@ class ShardStore:
         progress: bool,
         tokens_per_row: int | None,
     ) -> None:
-        engine, started, rows = current_engine(), time.monotonic(), 0
+        engine, started, rows = current_engine() or InPlace(), time.monotonic(), 0
         with progress_bar(label, total, progress, completed=total - len(shards)) as bar:
             for index, table in engine.tables(shards, compute):
                 self.write(index, table)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.recipes.engine import EngineRecipe
-from lexergy.runs.engines import using_recipe
+from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.locks import locked
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.shards import ShardStore

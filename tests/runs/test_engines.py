@@ -9,10 +9,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from lexergy.errors import LexergyError
 from lexergy.recipes.engine import EngineRecipe
 from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.engines import InPlace, current_engine, using_engine
-from lexergy.runs.ray_engine import _Crew
+from lexergy.runs.ray_engine import MOST_DEATHS, _Crew
 from lexergy.runs.shards import ShardStore
 from lexergy.runs.transport import from_bytes, to_bytes
 from lexergy.tasks.residual.run import run
@@ -98,7 +99,7 @@ def test_the_engine_is_no_part_of_a_result(tmp_path):
 
 
 class FakeRay:
-    """Ray as far as a crew knows it: two actors get ready, no more; the second dies at its first shard."""
+    """Ray as far as a crew knows it: `room` actors get ready, no more; the mortal ones die at their first shard."""
 
     class RayError(Exception):
         pass
@@ -108,7 +109,8 @@ class FakeRay:
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
-    def __init__(self):
+    def __init__(self, room, mortal):
+        self.room, self.mortal = room, mortal
         self.hired, self.killed = 0, []
 
     def remote(self, **resources):
@@ -124,12 +126,12 @@ class FakeRay:
         )
 
     def wait(self, answers, num_returns):
-        coming = sorted(answer for answer in answers if answer[1] <= 2)  # who is ready before what is computed
+        coming = sorted(answer for answer in answers if answer[1] <= self.room)  # who is ready before what is computed
         assert coming, "waits for an actor that no node has room for"
         return coming[:num_returns], None
 
     def get(self, answer):
-        if answer[:2] == ("shard", 2):
+        if answer[0] == "shard" and answer[1] in self.mortal:
             raise self.RayError("died")
         return answer[2]
 
@@ -138,10 +140,19 @@ class FakeRay:
 
 
 def test_a_dead_workers_shard_goes_to_who_is_idle_though_no_new_worker_comes():
-    ray = FakeRay()
+    ray = FakeRay(room=2, mortal=[2])
     crew = _Crew(ray, None, 1, 0)
     crew.hire()
     crew.hire()
     assert sorted(index for index, _ in crew.work(deque(range(2)))) == [0, 1]
     crew.dismiss()
     assert (ray.hired, sorted(ray.killed)) == (3, [1, 2, 3])
+
+
+def test_a_shard_that_kills_every_worker_is_given_up():
+    ray = FakeRay(room=100, mortal=range(100))
+    crew = _Crew(ray, None, 1, 0)
+    crew.hire()
+    with pytest.raises(LexergyError, match=f"{MOST_DEATHS} of Ray's workers died while they computed shard 7"):
+        list(crew.work(deque([7])))
+    assert ray.hired == MOST_DEATHS

@@ -65,4 +65,4 @@ class TranslationRecipe(Recipe):
 
     pairs: PairsRecipe
     model: TranslatorRecipe
-    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result
+    engine: EngineRecipe = Field(default=EngineRecipe(), exclude=True)  # decides no result

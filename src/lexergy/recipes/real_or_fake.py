@@ -95,7 +95,7 @@ class LaboratoryRecipe(Recipe):
     found_generators: dict[str, FoundGeneratorRecipe] = Field(default_factory=dict)
     start_from: str
     energies: dict[str, WindowEnergyRecipe] = Field(min_length=1)
-    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result
+    engine: EngineRecipe = Field(default=EngineRecipe(), exclude=True)  # decides no result
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:

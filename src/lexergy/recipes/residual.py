@@ -265,7 +265,7 @@ class ResidualRecipe(Recipe):
     baselines: dict[str, BaselineRecipe] = Field({})
     perplexity: PerplexityRecipe | None = PerplexityRecipe()
     generation: GenerationRecipe | None = None
-    engine: EngineRecipe = Field(EngineRecipe(), exclude=True)  # decides no result
+    engine: EngineRecipe = Field(default=EngineRecipe(), exclude=True)  # decides no result
 
     @model_validator(mode="after")
     def _parts_fit(self) -> "ResidualRecipe":

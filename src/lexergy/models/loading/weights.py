@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from lexergy.errors import LexergyError
 from lexergy.files import reading
 from lexergy.models.architectures import gated_conv  # noqa: F401 (registers itself with transformers)
+from lexergy.models.loading import sending  # noqa: F401 (registers itself with the transport of shards)
 from lexergy.models.loading.sources import FETCH, read_config, resolve_causal_lm, resolve_encoder, whole_folder
 from lexergy.models.loading.tokenizer import load_tokenizer
 

@@ -12,6 +12,7 @@ pytest_plugins = [
     "toys.encoders",
     "toys.laboratory",
     "toys.language_models",
+    "toys.places",
     "toys.recipes",
     "toys.runs",
     "toys.served",

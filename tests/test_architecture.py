@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "lexergy"
-OPEN_TO_ALL = ("errors", "files", "progress")
+OPEN_TO_ALL = ("errors", "files", "progress", "storage")
 ROOMS = ("core", "data", "recipes", "runs", "models", "training", "tasks", "report", "studies", "serve", "cli")
 SUB_ROOMS = {
     "models": (

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lexergy.errors import LexergyError
 
@@ -17,6 +17,25 @@ from lexergy.errors import LexergyError
 PROCESS_TOKEN = uuid.uuid4().hex[:8]
 AGAIN = "copy it again, or make it again"
 PARTIAL_NAME = re.compile(r"(?:\.old)?\.(?P<name>.*)\.(?P<process>\d+)-(?P<token>[0-9a-f]{8})-[0-9a-f]{8}\.partial")
+
+
+class Publisher(Protocol):
+    """Keeps at another place what is in a folder; `storage.Mirror` is one."""
+
+    def publish(self, written: Path, path: Path) -> None:
+        """Keep the file or folder `written` there as `path`, before it is `path` here."""
+
+    def remove(self, path: Path) -> None:
+        """Remove there what was removed here."""
+
+
+publishers: dict[Path, Publisher] = {}
+"""Who keeps what is written atomically below a folder at another place too."""
+
+
+def publisher_of(path: Path) -> Publisher | None:
+    """Who keeps what is written at a path at another place too, if anybody."""
+    return next((publisher for folder, publisher in publishers.items() if path.is_relative_to(folder)), None)
 
 
 @contextmanager
@@ -28,15 +47,30 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = f"{os.getpid()}-{PROCESS_TOKEN}-{uuid.uuid4().hex[:8]}"
-    partial = path.parent / f".{path.name}.{writer}.partial"
+    partial = path.parent / partial_name(path.name)
     try:
         yield partial
         _flush(partial)
+        publisher = publisher_of(path)
+        if publisher is not None:
+            publisher.publish(partial, path)
         _replace(partial, path)
         _flush_entry(path.parent)
     finally:
         _remove(partial)
+
+
+def partial_name(name: str) -> str:
+    """A name for what is half-written, which no other process and no other call uses."""
+    return f".{name}.{os.getpid()}-{PROCESS_TOKEN}-{uuid.uuid4().hex[:8]}.partial"
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it is there, and where its publisher keeps it."""
+    _remove(path)
+    publisher = publisher_of(path)
+    if publisher is not None:
+        publisher.remove(path)
 
 
 def final_name(path: str) -> str:

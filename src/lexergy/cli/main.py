@@ -39,6 +39,7 @@ from lexergy.cli.verbs import (
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
 from lexergy.files import final_name, first_line
+from lexergy.storage import shown
 
 app = typer.Typer(
     name="lexergy",
@@ -230,5 +231,5 @@ def _close_stdout() -> None:
 
 
 def _fail(failure: Failure) -> int:
-    print(failure.message, file=sys.stderr)
+    print(shown(failure.message), file=sys.stderr)
     return failure.status

@@ -159,12 +159,31 @@ def choose_energy(result: "RunResult", name: str | None) -> str:
     return name or names[0]
 
 
+def folder_to_read(text: str) -> Path:
+    """A folder, or the local copy of an address such as `s3://bucket/run`, brought up to date."""
+    from lexergy.storage import fetched
+
+    return fetched(text)
+
+
+def folder_to_write(text: str) -> Path:
+    """A folder, or the local copy of an address, in which all that is written is published."""
+    from lexergy.storage import mirrored
+
+    return mirrored(text)
+
+
 WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
 
 RecipeName = Annotated[
     str, typer.Argument(metavar="RECIPE", help="A recipe: a YAML file, or the name of one that comes with Lexergy.")
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, such as runs/quickstart.")]
+RunFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Folder of a run, such as runs/quickstart or s3://bucket/run.", parser=folder_to_read
+    ),
+]
 ScorerName = Annotated[
     str,
     typer.Argument(
@@ -206,10 +225,20 @@ TopP = Annotated[
         callback=share(WHOLE_VOCABULARY),
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", callback=new_folder)]
+OUT_HELP = "Folder to write to, here or at an address such as s3://bucket/run."
+Out = Annotated[
+    Path, typer.Option("--out", metavar="PATH", help=OUT_HELP, parser=folder_to_write, callback=new_folder)
+]
 RecipeOut = Annotated[
     Path | None,
-    typer.Option("--out", help="Folder to write to.", show_default="runs/<the recipe's name>", callback=new_folder),
+    typer.Option(
+        "--out",
+        metavar="PATH",
+        help=OUT_HELP,
+        show_default="runs/<the recipe's name>",
+        parser=folder_to_write,
+        callback=new_folder,
+    ),
 ]
 Html = Annotated[
     Path | None, typer.Option("--html", help="Write the coloured texts to this HTML page too.", callback=new_file)

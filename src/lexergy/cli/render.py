@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lexergy.storage import shown
+
 
 def to_plain(value: Any) -> Any:
     """Dataclasses, tensors and paths as what JSON knows; NaN and infinities become null."""
@@ -29,7 +31,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Path):
-        return str(value)
+        return shown(value)
     return value
 
 
@@ -82,7 +84,7 @@ def print_paragraphs(*texts: str) -> None:
 def print_lines(*lines: str) -> None:
     """Lines as they are: no wrapping, so that a path or a command can be copied."""
     for line in lines:
-        print(line)
+        print(shown(line))
 
 
 def plural(number: int, noun: str) -> str:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from lexergy.errors import LexergyError
+from lexergy.storage import fetched
 
 VARIABLE = "LEXERGY_DATA"
 PREFIX = "data:"
@@ -21,9 +22,12 @@ ORIGINS = {
 
 
 def locate(source: str | Path) -> Path:
-    """The path that a source names: one below the folder `$LEXERGY_DATA` when it begins with `data:`."""
+    """The path that a source names: one below the folder `$LEXERGY_DATA` when it begins with `data:`.
+
+    What a source such as `s3://bucket/texts` names is fetched.
+    """
     if not str(source).startswith(PREFIX):
-        return Path(source).expanduser()
+        return fetched(source).expanduser()
     name = str(source).removeprefix(PREFIX)
     folder = os.environ.get(VARIABLE)
     origin = ORIGINS.get(name.split("/")[0])

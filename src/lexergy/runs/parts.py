@@ -11,10 +11,15 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-from filelock import FileLock
+from typing import Protocol
 
 from lexergy.errors import LexergyError
+
+
+class Releasable(Protocol):
+    """A lock that is held."""
+
+    def release(self) -> None: ...
 
 
 class PartDone(Exception):
@@ -29,7 +34,7 @@ class Part:
             raise LexergyError(f"`--part` is {number}/{of}; expected 1/{max(1, of)} to {max(1, of)}/{max(1, of)}.")
         self.number = number
         self.of = of
-        self._turns: list[FileLock] = []
+        self._turns: list[Releasable] = []
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
@@ -39,7 +44,7 @@ class Part:
         return [index for index in shards if index % self.of == self.number - 1]
 
     @contextmanager
-    def turn(self, lock: FileLock) -> Iterator[None]:
+    def turn(self, lock: Releasable) -> Iterator[None]:
         """Be the one who does what cannot be divided, until `end_turns`."""
         self._turns.append(lock)
         try:

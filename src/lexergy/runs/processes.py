@@ -7,8 +7,12 @@ no time limit, where a barrier of torch gives up after minutes and a stage may t
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+from lexergy.storage import mirror_of, refresh
 
 POLL_SECONDS = 0.5
+POLL_SECONDS_ELSEWHERE = 5.0
 
 
 def is_main_process() -> bool:
@@ -27,7 +31,8 @@ def meet() -> None:
         PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU")).wait_for_everyone()
 
 
-def wait_until(happened: Callable[[], bool]) -> None:
-    """Look again and again. When the first process fails, the launcher ends those that wait for it."""
+def wait_until(happened: Callable[[], bool], path: Path) -> None:
+    """Look at a path again and again. When the first process fails, the launcher ends those that wait for it."""
     while not happened():
-        time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS if mirror_of(path) is None else POLL_SECONDS_ELSEWHERE)
+        refresh(path)

@@ -28,6 +28,7 @@ from lexergy.files import read_json as read_file
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
+from lexergy.storage import fetched
 
 RUN_FILE = "run.json"
 ESTIMATES_FILE = "estimates.json"
@@ -154,7 +155,7 @@ def load_run(folder: str | Path) -> RunResult:
         >>> read.energies["states"].perplexity.bound == made.energies["states"].perplexity.bound
         True
     """
-    folder = Path(folder)
+    folder = fetched(folder)
     with reading(folder, RUN_AGAIN):
         return _load_run(folder)
 

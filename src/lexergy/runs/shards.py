@@ -13,8 +13,10 @@ from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
 from lexergy.runs.engines import Compute, InPlace, current_engine
 from lexergy.runs.parts import current_part
+from lexergy.storage import mirror_of, refresh
 
 PROVENANCE_KEY = b"lexergy.provenance"
+SHARDS = "shard-*.parquet"
 
 
 class ShardStore:
@@ -45,7 +47,16 @@ class ShardStore:
 
     def missing(self, num_shards: int) -> list[int]:
         """The shards of 0 .. num_shards - 1 still to be written; a truncated one counts as missing."""
-        return [index for index in range(num_shards) if _provenance_of(self._path(index)) is None]
+        elsewhere = self._published()
+        return [index for index in range(num_shards) if not self._is_there(self._path(index), elsewhere)]
+
+    def _published(self) -> set[str]:
+        """The names of shards at the run's address, where it has one; other machines may have written them."""
+        mirror = mirror_of(self.folder)
+        return set() if mirror is None else {name.rpartition("/")[2] for name in mirror.list(self.folder)}
+
+    def _is_there(self, path: Path, elsewhere: set[str]) -> bool:
+        return _provenance_of(path) is not None or (path.name in elsewhere and not path.exists())
 
     def write(self, index: int, table: pyarrow.Table) -> None:
         """Store shard `index`, wholly or not at all, with the provenance in its schema's metadata."""
@@ -70,6 +81,7 @@ class ShardStore:
         """
         missing, part = self.missing(num_shards), current_part()
         if part is None or not missing:
+            refresh(self.folder)
             self._fill(missing, num_shards, compute, label, progress, tokens_per_row)
             return
         part.end_turns()
@@ -128,7 +140,7 @@ def shard_rows(index: int, num_rows: int, per_shard: int) -> range:
 
 
 def _shard_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("shard-*.parquet"))
+    return sorted(folder.glob(SHARDS))
 
 
 def _provenance_of(file: Path) -> bytes | None:

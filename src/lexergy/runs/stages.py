@@ -8,15 +8,15 @@ The key of a stage is the hash of its configuration, its seed and the keys of th
 changed configuration changes the keys of just what depends on it.
 """
 
-import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from lexergy.errors import LexergyError
-from lexergy.files import PARTIAL_NAME, atomic_write_json, hash_of
+from lexergy.files import PARTIAL_NAME, atomic_write_json, hash_of, remove
 from lexergy.files import read_json as read_object
+from lexergy.storage import mirror_of
 
 MANIFEST = "stage.json"
 PARTIAL = "partial.json"
@@ -59,7 +59,7 @@ def begin_stage(folder: Path, key: str) -> int:
     if holds_other_work(folder, key):
         _clear(folder)
     partial = intact_json(folder / PARTIAL) or {}
-    (folder / MANIFEST).unlink(missing_ok=True)  # some of its files are lost
+    remove(folder / MANIFEST)  # some of its files are lost
     folder.mkdir(parents=True, exist_ok=True)
     attempts: int = partial.get("attempts", 0) + 1
     atomic_write_json(folder / PARTIAL, {"key": key, "attempts": attempts})
@@ -83,7 +83,11 @@ def _clear(folder: Path) -> None:
     # Renamed first: a folder that is half deleted must never look like the work of a stage.
     stale = folder.parent / f"{STALE_PREFIX}{folder.name}"
     folder.rename(stale)
-    shutil.rmtree(stale)
+    remove(stale)
+    mirror = mirror_of(folder)
+    if mirror is not None:  # where nothing can be renamed: what says whose work it is goes last
+        notes = (MANIFEST, PARTIAL)
+        mirror.remove_all(sorted(mirror.list(folder), key=lambda name: name.endswith(notes)))
 
 
 def is_named(path: Path, key: str) -> bool:
@@ -123,10 +127,7 @@ def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left half-written or half-cleared; the lock says that none is alive."""
     partials = [path for path in folder.rglob(".*.partial") if PARTIAL_NAME.fullmatch(path.name)]
     for leftover in [*folder.rglob(f"{STALE_PREFIX}*"), *partials]:
-        if leftover.is_dir():
-            shutil.rmtree(leftover)
-        else:
-            leftover.unlink(missing_ok=True)
+        remove(leftover)
 
 
 def read_stage(folder: Path) -> Stage:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json, hash_of
+from lexergy.files import atomic_write_json, hash_of, remove
 from lexergy.recipes.engine import EngineRecipe
 from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.locks import locked
 from lexergy.runs.processes import is_main_process, wait_until
-from lexergy.runs.shards import ShardStore
+from lexergy.runs.shards import SHARDS, ShardStore
 from lexergy.runs.stages import (
     MANIFEST,
     PARTIAL,
@@ -37,6 +37,7 @@ from lexergy.runs.stages import (
     remove_leftovers,
     stage_seed,
 )
+from lexergy.storage import mirror_of, mirrored, refresh
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class Workspace:
         built_from = {stage.name: stage.key for stage in inputs}
         key = hash_of({"stage": name, "config": config, "seed": seed, "built_from": built_from})
         opened = OpenStage(name, self.folder / name, seed, key, self.progress)
+        _fetch(opened.folder, key)
         if not is_main_process():
             _take_part(opened, build if together else None)
         elif not is_finished(opened.folder, key):
@@ -102,6 +104,9 @@ class Workspace:
             self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
             started = time.monotonic()
             facts = build(opened)
+            mirror = mirror_of(opened.folder)
+            if mirror is not None:
+                mirror.synchronise(opened.folder, keep=(MANIFEST, PARTIAL))
             manifest = {
                 "name": name,
                 "key": key,
@@ -116,7 +121,7 @@ class Workspace:
             }
             atomic_write_json(opened.folder / MANIFEST, manifest)
         if is_main_process():
-            (opened.folder / PARTIAL).unlink(missing_ok=True)
+            _remove_note(opened.folder)
         self.stages[name] = read_stage(opened.folder)
         return self.stages[name]
 
@@ -153,12 +158,15 @@ def open_workspace(
 
     Of several processes that were launched together only the first writes, shows progress and holds the lock.
     """
-    folder = Path(folder)
+    folder = mirrored(folder)
     if not is_main_process():
         yield Workspace(folder, seed, progress=False)
         return
     with locked(folder, progress=progress) as alone, using_recipe(engine or EngineRecipe()):
         if alone:
+            mirror = mirror_of(folder)
+            if mirror is not None:
+                mirror.discard_unpublished()
             remove_leftovers(folder)
         yield Workspace(folder, seed, progress, alone=alone)
 
@@ -172,7 +180,19 @@ def _take_part(stage: OpenStage, build: Build | None) -> None:
     """What every process but the first does in a stage: build along when it is built together, and wait."""
     manifest = stage.folder / MANIFEST
     if build is not None:
-        wait_until(lambda: is_named(stage.folder / PARTIAL, stage.key) or is_named(manifest, stage.key))
+        wait_until(lambda: is_named(stage.folder / PARTIAL, stage.key) or is_named(manifest, stage.key), stage.folder)
         if not is_named(manifest, stage.key):
             build(stage)
-    wait_until(lambda: is_named(manifest, stage.key))
+    wait_until(lambda: is_named(manifest, stage.key), stage.folder)
+
+
+def _fetch(folder: Path, key: str) -> None:
+    """What the address of a run has of a stage; its shards only when it is finished, for they may be many."""
+    refresh(folder, leave=SHARDS)
+    if is_named(folder / MANIFEST, key):
+        refresh(folder)
+
+
+def _remove_note(folder: Path) -> None:
+    if (folder / PARTIAL).exists():
+        remove(folder / PARTIAL)

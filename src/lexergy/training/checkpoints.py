@@ -1,7 +1,6 @@
 """Where a training stands, in one safetensors file whose header carries the JSON part."""
 
 import json
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_path, canonical_json
+from lexergy.files import atomic_path, canonical_json, remove
 
 CHECKPOINT_FOLDER = "checkpoint"
 STATE_FILE = "state.safetensors"
@@ -141,4 +140,4 @@ def load_checkpoint(folder: Path, fingerprint: dict) -> Checkpoint | None:
 
 def remove_checkpoint(folder: Path) -> None:
     if (folder / CHECKPOINT_FOLDER).exists():
-        shutil.rmtree(folder / CHECKPOINT_FOLDER)
+        remove(folder / CHECKPOINT_FOLDER)

@@ -14,10 +14,11 @@ from torch import Tensor
 from lexergy.core.calibration import EVEN, Calibration
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json, read_json
+from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
+from lexergy.storage import fetched
 
 SETTINGS_FILE = "detector.json"
 STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
@@ -110,7 +111,7 @@ class Detector:
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """Load a detector from a folder that `save_pretrained` (or `lexergy detect train`) has written."""
-        folder = Path(folder)
+        folder = fetched(folder)
         if (folder / STAGE / SETTINGS_FILE).is_file():
             folder = folder / STAGE
         kind, settings = read_settings(folder)
@@ -119,7 +120,7 @@ class Detector:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the detector to a folder; its settings last, without which the folder is no detector."""
         folder = Path(folder)
-        (folder / SETTINGS_FILE).unlink(missing_ok=True)
+        remove(folder / SETTINGS_FILE)
         self.reader.save_pretrained(folder)
         record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
         atomic_write_json(folder / SETTINGS_FILE, record)

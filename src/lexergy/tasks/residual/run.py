@@ -50,10 +50,10 @@ def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) ->
         }
         path = workspace.folder / RUN_FILE
         if not is_main_process():
-            wait_until(lambda: intact_json(path) == record)
+            wait_until(lambda: intact_json(path) == record, path)
         elif intact_json(path) != record:
             atomic_write_json(path, record)
-        return load_run(folder)
+        return load_run(workspace.folder)
 
 
 def _check_direction(recipe: ResidualRecipe) -> None:

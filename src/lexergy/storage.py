@@ -119,7 +119,9 @@ class Mirror:
         self.address = address
         self.filesystem, self.root = open_address(address)
         name = self.root.rstrip("/").rpartition("/")[2]
-        base = cache_folder().absolute() / "storage" / f"{re.sub('[^A-Za-z0-9]+', '-', address)[:60]}-{hash_of(address)}"
+        base = (
+            cache_folder().absolute() / "storage" / f"{re.sub('[^A-Za-z0-9]+', '-', address)[:60]}-{hash_of(address)}"
+        )
         self.path = base / name
         self._records = base / "records"
         self._still_mine: list[Callable[[], None]] = []
@@ -224,7 +226,9 @@ class Mirror:
                 batch = {name: self._partial(name) for name in names[first : first + FILES_AT_ONCE]}
                 try:
                     with asking(self.address):
-                        self.filesystem.get([self._remote(name) for name in batch], [str(file) for file in batch.values()])
+                        self.filesystem.get(
+                            [self._remote(name) for name in batch], [str(file) for file in batch.values()]
+                        )
                     for name, file in batch.items():
                         self._arrived(name, file, infos[name])
                 finally:

@@ -18,7 +18,8 @@ from lexergy.runs.workspace import open_workspace
 from lexergy.storage import Mirror, mirrored
 
 NUM_SHARDS = 7
-SCRIPT = """
+SCRIPT = (
+    """
 import os, sys, time
 import pyarrow
 from lexergy.runs.workspace import open_workspace
@@ -35,7 +36,9 @@ def fill(stage):
 with open_workspace(sys.argv[1], seed=0, progress=False) as workspace:
     print("open", flush=True)
     workspace.stage("rows", {}, [], fill)
-""" % NUM_SHARDS
+"""
+    % NUM_SHARDS
+)
 HALF_UPLOADED = """
 import os, signal, sys
 import numpy, pyarrow, s3fs.core
@@ -178,7 +181,11 @@ def test_what_a_killed_process_left_unpublished_is_not_taken_for_its_work(place,
 def start(script, place, cache):
     environment = {**os.environ, "LEXERGY_CACHE": str(cache), "TRANSFORMERS_VERBOSITY": "error"}
     return subprocess.Popen(
-        [sys.executable, "-c", script, place], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, place],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 

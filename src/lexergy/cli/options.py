@@ -226,9 +226,7 @@ TopP = Annotated[
     ),
 ]
 OUT_HELP = "Folder to write to, here or at an address such as s3://bucket/run."
-Out = Annotated[
-    Path, typer.Option("--out", metavar="PATH", help=OUT_HELP, parser=folder_to_write, callback=new_folder)
-]
+Out = Annotated[Path, typer.Option("--out", metavar="PATH", help=OUT_HELP, parser=folder_to_write, callback=new_folder)]
 RecipeOut = Annotated[
     Path | None,
     typer.Option(

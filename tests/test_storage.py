@@ -6,13 +6,13 @@ from pathlib import Path
 import fsspec
 import pytest
 from fsspec.core import url_to_fs
-from toys.places import Disk, another_machine
 
 from lexergy.data.corpora import load_corpus
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, atomic_write_bytes, atomic_write_text, remove
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.storage import fetched, is_address, mirror_of, mirrored, refresh, shown
+from toys.places import Disk, another_machine
 
 
 def put(address, content):
@@ -181,7 +181,7 @@ def test_a_corpus_at_an_address_is_the_corpus(place, tmp_path):
 
 
 def test_an_address_of_nothing_is_a_mistake(place):
-    with pytest.raises(LexergyError, match="there is nothing at .*://.*; check the address"):
+    with pytest.raises(LexergyError, match=r"there is nothing at .*://.*; check the address"):
         fetched(place)
 
 

@@ -5,8 +5,8 @@ Weights, Parquet and tokenizers want files. So a place with an address has a mir
     fetched("s3://bucket/texts")   the mirror's path, brought up to date
     mirrored("s3://bucket/run")    the mirror's path, as it is; `refresh` brings parts of it up to date
 
-What `files.atomic_path` writes in a mirror is published at the address first, so that a mirror has nothing finished that
-its address has not. An object store shows an object when all of it has arrived; elsewhere a file is renamed when it has.
+What `files.atomic_path` writes in a mirror is published at the address first, so that a mirror has nothing finished
+that its address has not. An object store shows an object when all of it has arrived; elsewhere a file is renamed then.
 """
 
 import errno
@@ -182,7 +182,7 @@ class Mirror:
         self.remove_all(name for name in self.list(folder) if name not in here and name not in kept)
 
     def discard_unpublished(self) -> None:
-        """Remove what killed processes left in the mirror and half-written at the address; none may be at work there."""
+        """Remove what killed processes left here and half-written at the address; none may be at work there."""
         for file in self.path.rglob("*"):
             if file.is_file() and not self._is_published(self._name(file)):
                 file.unlink()
@@ -313,7 +313,8 @@ def open_address(address: str) -> tuple[Any, str]:
             raise LexergyError(f"`{protocol}://` needs a package that is not installed; {remedy}.") from None
         if isinstance(error.__cause__, ValueError):
             raise LexergyError(
-                f"`{protocol}://` of {address} is no storage that fsspec knows; expected s3://, gs://, memory:// or a folder."
+                f"`{protocol}://` of {address} is no storage that fsspec knows; expected s3://, gs://, memory:// or "
+                "a folder."
             ) from None
         raise
     return filesystem, root
@@ -330,8 +331,8 @@ def asking(address: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise LexergyError(
-            f"{address} cannot be used ({type(error).__name__}: {first_line(error)}); check the address, the connection "
-            "and your credentials, then run the same command again; finished work is kept."
+            f"{address} cannot be used ({type(error).__name__}: {first_line(error)}); check the address, the "
+            "connection and your credentials, then run the same command again; finished work is kept."
         ) from error
 
 

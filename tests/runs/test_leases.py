@@ -136,6 +136,6 @@ def test_who_lost_its_lease_publishes_nothing(mirror, quick):
         with pytest.raises(LexergyError, match="lost its lock"):
             mirror.remove_all(["before"])
     assert set(mirror.list(mirror.path)) == {"before", "during"}
+    threading.Timer(0.3, hold_elsewhere, [mirror, 5, 2]).start()
     with pytest.raises(Timeout):  # giving back what it has lost takes nothing from the new holder
-        threading.Timer(0.3, hold_elsewhere, [mirror, 5, 2]).start()
         Lease(mirror, ".lock", timeout=0).acquire()

@@ -9,13 +9,13 @@ import time
 import pyarrow.parquet
 import pytest
 from fsspec.core import url_to_fs
-from toys.places import another_machine
 
 from lexergy.errors import LexergyError
 from lexergy.runs.parts import PartDone, doing_part, read_part
 from lexergy.runs.stages import MANIFEST, PARTIAL
 from lexergy.runs.workspace import open_workspace
 from lexergy.storage import Mirror, mirrored
+from toys.places import another_machine
 
 NUM_SHARDS = 7
 SCRIPT = (

@@ -2,9 +2,9 @@
 
     s3://bucket/run/.locks/folder/00000003    {"owner": ..., "machine": ..., "process": ..., "beat": 12}
 
-Object stores have no locks, but can make an object only where there is none. So leases are numbered: who makes the next
-number holds the lock, and only after the last one was given back, or its holder has died. A holder whose lease was taken
-over, because it slept too long, publishes nothing more.
+Object stores have no locks, but can make an object only where there is none. So leases are numbered: who makes the
+next number holds the lock, and only after the last one was given back, or its holder has died. A holder whose lease
+was taken over, because it slept too long, publishes nothing more.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Who may write a run's folder: one process, or several that each do a part of its shards.
 
-A part holds a lock of its own as long as it lives, and the folder's lock while it does what cannot be divided. The locks of
-a folder are files, those of a run at an address are leases.
+A part holds a lock of its own as long as it lives, and the folder's lock while it does what cannot be divided. The
+locks of a folder are files, those of a run at an address are leases.
 """
 
 import os

@@ -18,8 +18,7 @@ from lexergy.storage import Mirror, mirrored
 from toys.places import another_machine
 
 NUM_SHARDS = 7
-SCRIPT = (
-    """
+SCRIPT = """
 import os, sys, time
 import pyarrow
 from lexergy.runs.workspace import open_workspace
@@ -29,7 +28,7 @@ def shard(index):
     return pyarrow.table({"value": [index * 1000 + row for row in range(3)]})
 
 def fill(stage):
-    stage.store("rows").fill(%d, shard, "rows", progress=False)
+    stage.store("rows").fill(int(sys.argv[2]), shard, "rows", progress=False)
     (stage.folder / "by_other_means.txt").write_text("written")
     return {}
 
@@ -37,8 +36,6 @@ with open_workspace(sys.argv[1], seed=0, progress=False) as workspace:
     print("open", flush=True)
     workspace.stage("rows", {}, [], fill)
 """
-    % NUM_SHARDS
-)
 HALF_UPLOADED = """
 import os, signal, sys
 import numpy, pyarrow, s3fs.core
@@ -181,7 +178,7 @@ def test_what_a_killed_process_left_unpublished_is_not_taken_for_its_work(place,
 def start(script, place, cache):
     environment = {**os.environ, "LEXERGY_CACHE": str(cache), "TRANSFORMERS_VERBOSITY": "error"}
     return subprocess.Popen(
-        [sys.executable, "-c", script, place],
+        [sys.executable, "-c", script, place, str(NUM_SHARDS)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

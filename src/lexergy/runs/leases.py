@@ -209,7 +209,7 @@ def is_dead(content: dict[str, Any]) -> bool:
     if not _is_here(content):
         return False
     try:
-        return abs(psutil.Process(content["process"]).create_time() - content["started"]) > 1
+        return bool(abs(psutil.Process(content["process"]).create_time() - content["started"]) > 1)
     except (psutil.NoSuchProcess, KeyError, TypeError):
         return True
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.section import Fraction, PositiveFloat, PositiveInt, Recipe, Section, check_folder_names
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.training import Tracker, TrainingRecipe
 
 Normalisation = Literal["local", "global"]
 Column = Annotated[int, Field(ge=0)]
@@ -90,6 +90,7 @@ class LearningRecipe(Section):
     max_grad_norm: PositiveFloat | None = 5.0
     evaluations_per_epoch: PositiveInt = 1
     patience: PositiveInt | None = None
+    trackers: tuple[Tracker, ...] = Field((), exclude=True)  # decide no result
 
     def training(self, num_examples: int, seed: int) -> TrainingRecipe:
         """The same in steps."""
@@ -107,6 +108,7 @@ class LearningRecipe(Section):
             checkpoint_every=max(1, epoch // 4),
             patience=self.patience,
             seed=seed,
+            trackers=self.trackers,
         )
 
 

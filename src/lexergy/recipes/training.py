@@ -1,11 +1,15 @@
 """What decides a training: optimiser, schedule, length, precision, and how often to look."""
 
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lexergy.recipes.section import PositiveFloat, PositiveInt, Section, Seed
 
+Tracker = Literal[
+    "aim", "clearml", "comet_ml", "dvclive", "mlflow", "swanlab", "tensorboard", "trackio", "wandb"
+]  # as Accelerate names them
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -16,7 +20,7 @@ class TrainingRecipe(Section):
     rate climbs linearly over `warmup_steps`, then falls to zero at `max_steps` (cosine, linear) or stays
     (constant). Training stops early after `patience` evaluations in a row without a better validation loss
     (null: never). `weight_decay` is AdamW's and spares vectors (biases, norms); 0 is plain Adam.
-    `max_grad_norm` null: no clipping. The defaults of Adam are Kingma & Ba's.
+    `max_grad_norm` null: no clipping. The defaults of Adam are Kingma & Ba's. `trackers` are told how it goes.
     """
 
     learning_rate: PositiveFloat
@@ -34,6 +38,16 @@ class TrainingRecipe(Section):
     patience: PositiveInt | None = None
     checkpoint_every: PositiveInt = 100
     seed: Seed = 0
+    trackers: tuple[Tracker, ...] = Field((), exclude=True)  # decide no result
+
+    @field_validator("trackers")
+    @classmethod
+    def _trackers_are_installed(cls, trackers: tuple[Tracker, ...]) -> tuple[Tracker, ...]:
+        for name in trackers:
+            packages = ("tensorboard", "tensorboardX") if name == "tensorboard" else (name,)
+            if not any(find_spec(package) for package in packages):
+                raise ValueError(f"{name} is not installed; expected its package; run `pip install {name}`")
+        return trackers
 
     @model_validator(mode="after")
     def _warmup_ends(self) -> "TrainingRecipe":

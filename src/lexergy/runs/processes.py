@@ -27,6 +27,8 @@ def meet() -> None:
         from accelerate import PartialState
         from accelerate.utils import parse_flag_from_env
 
+        # transformers would load nothing but the first process's weights, of any model; all processes need theirs.
+        os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
         # Accelerate keeps its first state: it must be the one that the training will ask for.
         PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU")).wait_for_everyone()
 

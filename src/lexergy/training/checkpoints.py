@@ -1,6 +1,7 @@
 """Where a training stands, in one safetensors file whose header carries the JSON part."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove
+from lexergy.training.sharding import own_part, whole
 
 CHECKPOINT_FOLDER = "checkpoint"
 STATE_FILE = "state.safetensors"
@@ -67,15 +69,16 @@ def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return trainable
 
 
-def snapshot(parameters: dict[str, nn.Parameter]) -> Group:
-    """A copy in main memory."""
-    return {name: parameter.detach().to("cpu", copy=True) for name, parameter in parameters.items()}
+def snapshot(parameters: Mapping[str, Tensor]) -> Group:
+    """A copy in main memory of what this process holds."""
+    return {name: own_part(parameter.detach()).to("cpu", copy=True) for name, parameter in parameters.items()}
 
 
 def restore(parameters: dict[str, nn.Parameter], values: Group) -> None:
+    """Put a snapshot back."""
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(values[name])
+            own_part(parameter).copy_(values[name])
 
 
 def optimizer_groups(optimizer: torch.optim.Optimizer, parameters: dict[str, nn.Parameter]) -> dict[str, Group]:
@@ -101,10 +104,21 @@ def restore_optimizer(
     optimizer.load_state_dict({"state": filled, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def gathered(groups: Mapping[str, Mapping[str, Tensor]], *, keep: bool) -> dict[str, Group]:
+    """The groups with whole tensors, in main memory; all processes take part, and those that do not `keep` get nothing."""
+    wholes: dict[str, Group] = {group: {} for group in groups}
+    for group, values in groups.items():
+        for name, value in values.items():
+            tensor = whole(value.detach())
+            if keep:
+                wholes[group][name] = tensor.cpu().contiguous()
+    return wholes
+
+
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, fingerprint: dict) -> None:
     """Replace the checkpoint in `folder` wholly or not at all."""
     tensors = {
-        f"{group}/{name}": tensor.detach().cpu().contiguous()
+        f"{group}/{name}": tensor
         for group, values in checkpoint.groups.items()
         for name, tensor in values.items()
     }

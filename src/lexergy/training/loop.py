@@ -1,10 +1,11 @@
 """The one training loop: any model, any objective, on Accelerate, resumable to the same result."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import broadcast_object_list
@@ -20,6 +21,7 @@ from lexergy.training.checkpoints import (
     Checkpoint,
     HistoryRecord,
     TrainingState,
+    gathered,
     load_checkpoint,
     optimizer_groups,
     remove_checkpoint,
@@ -38,6 +40,10 @@ from lexergy.training.objectives.contrastive import (
 from lexergy.training.randomness import batch_indices, seeded_dropout, step_generator
 from lexergy.training.schedule import learning_rate_at
 from lexergy.training.setup import build_accelerator, build_optimizer
+from lexergy.training.sharding import copy_to_shard, cut_up, layer_classes, put_together, whole
+from lexergy.training.tracking import track, tracking
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -73,22 +79,24 @@ def train(
     trainer = _Trainer(model, objective, config, Path(folder), label, rate_factors or {})
     trainer.resume()
     shown = progress and trainer.accelerator.is_main_process
-    with progress_bar(label, config.max_steps, shown, completed=trainer.state.step) as bar:
+    with (
+        tracking(trainer.accelerator, config, trainer.folder),
+        progress_bar(label, config.max_steps, shown, completed=trainer.state.step) as bar,
+    ):
         trainer.run(bar)
     return trainer.finish()
 
 
-class _LossModule(nn.Module):
-    """The objective as a forward pass, because Accelerate wraps forward (autocast, gradient averaging)."""
+class _Pass(nn.Module):
+    """Whatever is done with the model as a forward pass, because Accelerate wraps forward (autocast, FSDP, averages)."""
 
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self.objective = objective
+        self._no_split_modules = layer_classes(model)
 
-    def forward(self, indices: Tensor, generator: torch.Generator) -> tuple[Tensor, dict[str, float]]:
-        # DistributedDataParallel moves its inputs to the device; the examples are in main memory.
-        return self.objective.loss(self.model, indices.cpu(), generator)
+    def forward(self, use: Callable[[nn.Module], T]) -> T:
+        return use(self.model)
 
 
 class _Trainer:
@@ -107,11 +115,11 @@ class _Trainer:
         self.folder = folder
         self.label = label
         self.rate_factors = dict(rate_factors)
-        self.accelerator = build_accelerator(config)
-        self.parameters = trainable_parameters(model)
-        self.module, self.optimizer = self.accelerator.prepare(
-            _LossModule(model, objective), build_optimizer(self.parameters, config, self.rate_factors)
-        )
+        self.accelerator = build_accelerator(config, folder)
+        self.trained = copy_to_shard(model) if self.accelerator.is_fsdp2 else model
+        optimizer = build_optimizer(trainable_parameters(self.trained), config, self.rate_factors)
+        self.module, self.optimizer = self.accelerator.prepare(_Pass(self.trained), optimizer)
+        self.parameters = trainable_parameters(self.trained)
         self.state = TrainingState()
         self.best = snapshot(self.parameters)
 
@@ -122,10 +130,13 @@ class _Trainer:
         checkpoint = load_checkpoint(self.folder, self._fingerprint())
         if checkpoint is None:
             return
-        groups = dict(checkpoint.groups)
+        groups = {
+            group: {name: cut_up(value, self.parameters[name]) for name, value in values.items()}
+            for group, values in checkpoint.groups.items()
+        }
         self.state = checkpoint.state
-        self.best = groups.pop("best")
-        restore(self.parameters, groups.pop("parameters"))
+        self.best = snapshot(groups.pop("best"))
+        restore(self.parameters, snapshot(groups.pop("parameters")))
         restore_optimizer(self.optimizer, self.parameters, groups)
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(self.state.loss_scaler)
@@ -137,6 +148,7 @@ class _Trainer:
         while not self._finished():
             values = self._step()
             self.state.step += 1
+            track(self.accelerator, "training", values, self.state.step)
             if self.state.step % self.config.evaluate_every == 0 or self.state.step == self.config.max_steps:
                 self._evaluate()
                 self.module.train()
@@ -146,6 +158,10 @@ class _Trainer:
 
     def finish(self) -> TrainingResult:
         restore(self.parameters, self.best)
+        if self.trained is not self.model:
+            with torch.no_grad():
+                for name, parameter in trainable_parameters(self.model).items():
+                    parameter.copy_(whole(self.parameters[name]))
         self.model.eval()
         history = tuple(self.state.history)
         if self.accelerator.is_main_process:
@@ -179,7 +195,7 @@ class _Trainer:
                 self.accelerator.accumulate(self.module),
                 seeded_dropout(self.config.seed, self.accelerator.device, *place),
             ):
-                loss, metrics = self.module(indices, step_generator(self.config.seed, step))
+                loss, metrics = self.module(partial(self._loss, indices))
                 self.accelerator.backward(loss)
             for name, value in {"loss": loss.item(), **metrics}.items():
                 totals[name] = totals.get(name, 0.0) + value / self.config.gradient_accumulation
@@ -189,6 +205,9 @@ class _Trainer:
             self.state.sums[name] = self.state.sums.get(name, 0.0) + value
         self.state.num_summed += 1
         return values
+
+    def _loss(self, indices: Tensor, model: nn.Module) -> tuple[Tensor, dict[str, float]]:
+        return self.objective.loss(model, indices, step_generator(self.config.seed, self.state.step))
 
     def _shares(self, step: int) -> Tensor:
         """This process's examples of each part of a step's batch (parts, batch_size / processes)."""
@@ -206,7 +225,7 @@ class _Trainer:
 
     def _update(self, loss: float) -> None:
         limit = self.config.max_grad_norm or math.inf
-        norm = float(self.accelerator.clip_grad_norm_(self.parameters.values(), limit))
+        norm = float(whole(self.accelerator.clip_grad_norm_(self.parameters.values(), limit)))
         # With fp16 an infinite gradient is ordinary: the scaler skips the step and lowers its scale.
         if not math.isfinite(loss) or not (math.isfinite(norm) or self.accelerator.scaler is not None):
             what = "loss" if not math.isfinite(loss) else "gradient"
@@ -224,9 +243,9 @@ class _Trainer:
 
     def _evaluate(self) -> None:
         self._begin()
-        with evaluating(self.model), self.accelerator.autocast():
+        with evaluating(self.trained), self.accelerator.autocast():
             # All processes evaluate; the first one's numbers decide for all, whatever the rounding.
-            (validation,) = broadcast_object_list([self.objective.evaluate(self.model)])
+            (validation,) = broadcast_object_list([self.module(self.objective.evaluate)])
         if any(math.isnan(value) for name, value in validation.items() if name.endswith("loss")):
             raise LexergyError(
                 f"the validation of {self.label} is not a number after {self.state.step} steps; "
@@ -255,19 +274,22 @@ class _Trainer:
             validation=validation,
         )
         self.state.history.append(record)
+        rate = {"learning_rate": record.learning_rate}
+        track(self.accelerator, "training", rate, record.step)
+        track(self.accelerator, "validation", validation, record.step)
         self.state.sums, self.state.num_summed = {}, 0
 
     def _save(self) -> None:
-        if not self.accelerator.is_main_process:
+        keep = self.accelerator.is_main_process
+        if not (keep or self.accelerator.is_fsdp2):
             return
         if self.accelerator.scaler is not None:
             self.state.loss_scaler = self.accelerator.scaler.state_dict()
-        groups = {
-            "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
-            "best": self.best,
-            **optimizer_groups(self.optimizer, self.parameters),
-        }
-        save_checkpoint(self.folder, Checkpoint(self.state, groups), self._fingerprint())
+        best = {name: put_together(part, self.parameters[name]) for name, part in self.best.items()}
+        moments = optimizer_groups(self.optimizer, self.parameters)
+        groups = gathered({"parameters": self.parameters, "best": best, **moments}, keep=keep)
+        if keep:
+            save_checkpoint(self.folder, Checkpoint(self.state, groups), self._fingerprint())
 
     def _mean_over_processes(self, values: dict[str, float]) -> dict[str, float]:
         if self.accelerator.num_processes == 1:

@@ -2,27 +2,36 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState, is_initialized
+from accelerate.utils import parse_flag_from_env
 from torch import nn
 
 from lexergy.errors import LexergyError
 from lexergy.recipes.training import TrainingRecipe
+from lexergy.training.sharding import shard_on_cpus, sharding_plugin
+from lexergy.training.tracking import tracker_folder
 
 
-def build_accelerator(config: TrainingRecipe) -> Accelerator:
-    # Accelerate remembers a process's first precision; a run may train its LM and its energy differently.
-    if is_initialized() and AcceleratorState().mixed_precision != config.mixed_precision:
-        AcceleratorState._reset_state()
+def build_accelerator(config: TrainingRecipe, folder: Path) -> Accelerator:
+    plugin = sharding_plugin(config.mixed_precision) if parse_flag_from_env("ACCELERATE_USE_FSDP") else None
+    if is_initialized():  # Accelerate remembers a process's first training, from which this one may differ
+        AcceleratorState._shared_state |= {"_mixed_precision": config.mixed_precision, "fsdp_plugin": plugin}
     accelerator = Accelerator(
+        fsdp_plugin=plugin,
+        log_with=list(config.trackers) or None,
+        project_dir=tracker_folder(folder),
         mixed_precision=config.mixed_precision,
         gradient_accumulation_steps=config.gradient_accumulation,
         # An encoder may have weights that an energy never reads, such as a pooler.
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
+    if plugin is not None:
+        shard_on_cpus(accelerator, plugin)
     launched = int(os.environ.get("WORLD_SIZE", "1"))
     if accelerator.num_processes != launched:  # they would train apart and write the same files
         raise LexergyError(

@@ -49,7 +49,7 @@ def test_trackers_decide_no_result(tmp_path):
 
 def test_a_tracker_that_is_not_installed_is_told_before_anything_is_done(monkeypatch):
     monkeypatch.setattr(recipes, "find_spec", lambda name: None)
-    with pytest.raises(ValidationError, match="wandb is not installed.*pip install wandb"):
+    with pytest.raises(ValidationError, match=r"wandb is not installed.*pip install wandb"):
         toy_config(trackers=["wandb"])
     with pytest.raises(ValidationError, match="tensorboard"):
         toy_config(trackers=["nowhere"])

@@ -105,7 +105,7 @@ def restore_optimizer(
 
 
 def gathered(groups: Mapping[str, Mapping[str, Tensor]], *, keep: bool) -> dict[str, Group]:
-    """The groups with whole tensors, in main memory; all processes take part, and those that do not `keep` get nothing."""
+    """Whole tensors in main memory; all processes take part, and those that do not `keep` them get none."""
     wholes: dict[str, Group] = {group: {} for group in groups}
     for group, values in groups.items():
         for name, value in values.items():
@@ -118,9 +118,7 @@ def gathered(groups: Mapping[str, Mapping[str, Tensor]], *, keep: bool) -> dict[
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, fingerprint: dict) -> None:
     """Replace the checkpoint in `folder` wholly or not at all."""
     tensors = {
-        f"{group}/{name}": tensor
-        for group, values in checkpoint.groups.items()
-        for name, tensor in values.items()
+        f"{group}/{name}": tensor for group, values in checkpoint.groups.items() for name, tensor in values.items()
     }
     metadata = {"state": json.dumps(asdict(checkpoint.state)), "fingerprint": canonical_json(fingerprint)}
     with atomic_path(folder / CHECKPOINT_FOLDER / STATE_FILE) as partial:

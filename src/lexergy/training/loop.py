@@ -88,7 +88,7 @@ def train(
 
 
 class _Pass(nn.Module):
-    """Whatever is done with the model as a forward pass, because Accelerate wraps forward (autocast, FSDP, averages)."""
+    """What is done with the model, as a forward pass, because Accelerate wraps that (autocast, gradients, FSDP)."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-
 from lexergy.errors import LexergyError
 
 PRECISIONS = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -32,8 +31,8 @@ def sharding_plugin(mixed_precision: str) -> FullyShardedDataParallelPlugin:
     )
     if plugin.activation_checkpointing:
         raise LexergyError(
-            "the launcher asks for FSDP's activation checkpointing; expected none, since Accelerate computes layers again "
-            "with other dropout masks; leave it out, and lower `batch_size` and raise `gradient_accumulation` instead."
+            "the launcher asks for FSDP's activation checkpointing; expected none, since Accelerate computes layers "
+            "again with other dropout masks; lower `batch_size` and raise `gradient_accumulation` instead."
         )
     return plugin
 

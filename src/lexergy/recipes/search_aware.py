@@ -90,7 +90,7 @@ class LearningRecipe(Section):
     max_grad_norm: PositiveFloat | None = 5.0
     evaluations_per_epoch: PositiveInt = 1
     patience: PositiveInt | None = None
-    trackers: tuple[Tracker, ...] = Field((), exclude=True)  # decide no result
+    trackers: tuple[Tracker, ...] = Field(default=(), exclude=True)  # decide no result
 
     def training(self, num_examples: int, seed: int) -> TrainingRecipe:
         """The same in steps."""

@@ -38,7 +38,7 @@ class TrainingRecipe(Section):
     patience: PositiveInt | None = None
     checkpoint_every: PositiveInt = 100
     seed: Seed = 0
-    trackers: tuple[Tracker, ...] = Field((), exclude=True)  # decide no result
+    trackers: tuple[Tracker, ...] = Field(default=(), exclude=True)  # decide no result
 
     @field_validator("trackers")
     @classmethod

@@ -1,10 +1,12 @@
 """kill -9 at random moments of every long command: nothing is lost, nothing is doubled, nothing is changed.
 
 make kills                               # 200 kills over all commands
-python benchmarks/kills.py --seed 3 --kills 20 --only run
+python benchmarks/kills.py --seed 3 --kills 20 --only run --only arena
 
-Each command is first run whole. Then it is begun again and again in another folder and killed after a random time,
-until it ends by itself; all that both folders hold must be the same, bit for bit, but for how long things took.
+Each command is first run whole. Then it is begun again and again in another folder and killed, until it ends by
+itself; what it prints and all files that it leaves must be the same, bit for bit, but for how long things took. Half of
+the kills come at a random time, half when a file is about to be opened for writing, renamed or removed. Processes are
+forked from one that has imported everything; every tenth is started as a person would start it.
 """
 
 import argparse
@@ -14,166 +16,162 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
 os.environ.update({"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"})
+os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent / "src")  # of processes that are started anew
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-TIMES = ("seconds", "attempts", "measuring_seconds", "train_seconds")
-WITHOUT = re.compile(r"\.lock|report\.html|.*\.png|.*\.svg")  # pages say how long the stages took
+from toys.forked import Forked, import_everything
+from toys.staged import PATCHED, make_small, staged_commands
 
-
-def commands(folder: Path) -> dict[str, list[str]]:
-    """Every long command on toys, without its `--out`."""
-    import yaml
-
-    from lexergy.testing import save_tiny_encoder, tiny_recipe, write_tiny_corpus
-    from toys.commands import CLOZE_RECIPE
-    from toys.recipes import TRAINING
-    from toys.texts import MACHINE, PEOPLE, labelled_texts, written
-
-    corpus = write_tiny_corpus(folder / "corpus")
-    recipe = tiny_recipe(corpus).plain()
-    (folder / "run.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
-    save_tiny_encoder(folder / "encoder", sorted({*PEOPLE, *MACHINE}), num_layers=2)
-    nbest = {"a": {"hyp_1": {"score": -1.0, "text": "zebras quietly juggle"}, "ref": "zebras quietly juggle"}}
-    (folder / "nbest.json").write_text(json.dumps(nbest))
-    training = TRAINING | {"learning_rate": 0.001, "max_steps": 4, "batch_size": 4, "evaluate_every": 2}
-    cloze = CLOZE_RECIPE
-    for name, value in {
-        "CORPUS": corpus,
-        "NBEST": folder / "nbest.json",
-        "TRAINING": json.dumps(training | {"checkpoint_every": 2}),
-        "ENCODER": folder / "encoder",
-    }.items():
-        cloze = cloze.replace(name, str(value))
-    (folder / "cloze.yaml").write_text(cloze)
-    for name, words in (("people", PEOPLE), ("machines", MACHINE)):
-        rows = [json.dumps({"text": written(words, number)}) for number in range(40)]
-        (folder / f"{name}.jsonl").write_text("\n".join(rows))
-    labelled = [json.dumps(record) for record in labelled_texts(48, 0)]
-    (folder / "labelled.jsonl").write_text("\n".join(labelled))
-    (folder / "seq2seq.yaml").write_text(SEQ2SEQ)
-    (folder / "tagged.conll").write_text(_tagged())
-    encoder = ["--encoder", str(folder / "encoder")]
-    return {
-        "run": ["run", str(folder / "run.yaml")],
-        "pretrain": ["pretrain", str(folder / "cloze.yaml")],
-        "detect": [
-            "detect", "train", "--human", str(folder / "people.jsonl"), "--machine", str(folder / "machines.jsonl"),
-            *encoder, "--epochs", "1", "--block-tokens", "32",
-        ],
-        "finetune": [
-            "finetune", "train", str(folder / "labelled.jsonl"), *encoder, "--epochs", "1", "--seeds", "2",
-            "--batch-size", "16",
-        ],
-        "seq2seq": ["seq2seq", "train", str(folder / "tagged.conll"), "--recipe", str(folder / "seq2seq.yaml")],
-    }  # fmt: skip
+VARYING = ("seconds", "attempts", "measuring_seconds", "train_seconds", "hypotheses_per_second", "qualifying_code")
+WITHOUT = re.compile(r"stderr|\.lock|.*\.html|.*\.md|.*\.png|.*\.svg")  # pages say how long things took
+SECONDS = 300  # for a whole command
+STARTED_ANEW = 10  # every so manieth process
 
 
-SEQ2SEQ = """
-name: tiny-tagging
-data: {kind: tagging, source: nowhere}
-model: {features: {word: 8, suffix: 4}, symbol_size: 4, encoder_size: 16, decoder_size: 16, minimum: 1}
-objectives:
-  cross-entropy: {kind: cross-entropy, learning: {epochs: 3, learning_rate: 0.02, batch_size: 16}}
-evaluation: {beams: [1, 3], validation_sentences: 20}
-"""
+class Left(NamedTuple):
+    """What a command leaves: a hash of each file."""
+
+    files: dict[str, str]
+
+    def difference(self, others: "Left") -> list[str]:
+        names = self.files.keys() | others.files.keys()
+        return sorted(name for name in names if self.files.get(name) != others.files.get(name))
 
 
-def _tagged() -> str:
-    from toys.seq2seq import toy_tagged
-
-    sentences, labels = toy_tagged(150, 0)
-    return "\n".join(
-        "".join(f"{word}\t{label}\n" for word, label in zip(words, tags, strict=True))
-        for words, tags in zip(sentences, labels, strict=True)
-    )
-
-
-def start(command: list[str], out: Path, log: Path) -> subprocess.Popen[bytes]:
-    with log.open("ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", "lexergy", *command, "--out", str(out)], stdout=file, stderr=file, cwd=out.parent
-        )
-
-
-def content(folder: Path) -> dict[str, str]:
-    """A hash of each file, but for times; what is half-written must not be there."""
-    hashes = {}
-    for path in sorted(folder.rglob("*")):
+def left_in(folder: Path, read: Path) -> Left:
+    """Everything but times and codes by lot, with the run that is only `read`; nothing half-written may be there."""
+    files = {}
+    for path in [*sorted(folder.rglob("*")), *sorted(read.rglob("*"))]:
         if path.is_file() and not WITHOUT.fullmatch(path.name):
-            data = path.read_bytes()
-            if path.suffix == ".json":
-                data = json.dumps(_timeless(json.loads(data)), sort_keys=True).encode()
-            name = str(path.relative_to(folder))
-            hashes[name] = hashlib.sha256(data.replace(str(folder).encode(), b"FOLDER")).hexdigest()
-    return hashes
+            base = folder if path.is_relative_to(folder) else read.parent
+            files[str(path.relative_to(base))] = hashlib.sha256(_content(path)).hexdigest()
+    return Left(files)
+
+
+def _content(path: Path) -> bytes:
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as connection:
+            return repr(sorted(connection.execute("SELECT text, log_scores, spans, num_pieces FROM scores"))).encode()
+    data = path.read_bytes()
+    if path.suffix == ".json" or path.name == "stdout":
+        decoder, text, values = json.JSONDecoder(), data.decode().strip(), []
+        while text:  # a value, or one a line
+            value, end = decoder.raw_decode(text)
+            values.append(_timeless(value))
+            text = text[end:].lstrip()
+        return json.dumps(values, sort_keys=True).encode()
+    return data
 
 
 def _timeless(value: object) -> object:
     if isinstance(value, dict):
         # A list of files has their sizes, and that of a file with times varies.
-        return {key: _timeless(inner) for key, inner in value.items() if key not in (*TIMES, "files")}
+        return {key: _timeless(inner) for key, inner in value.items() if key not in (*VARYING, "files")}
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
-def trial(command: list[str], folder: Path, whole: dict[str, str], seconds: float, draw: Callable[[], float]) -> int:
-    """Kill the command until it ends by itself; how many kills that took."""
-    out, log, kills = folder / "killed", folder / "log", 0
-    shutil.rmtree(out, ignore_errors=True)
-    log.unlink(missing_ok=True)
-    while True:
-        process = start(command, out, log)
-        try:
-            status = process.wait(seconds * draw())
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-            continue
+class Whole(NamedTuple):
+    """A command that was not killed: what it left, how long it took, how often it changed a file."""
+
+    left: Left
+    seconds: float
+
+
+class Kills:
+    """Trials on all commands; `folder` has their inputs."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.random = random.Random(seed)
+        self.processes = 0
+
+    def whole(self, arguments: list[str]) -> Whole:
+        work, started = self._new_folder(), time.monotonic()
+        status = Forked(arguments, work).wait(SECONDS)
         if status != 0:
-            raise SystemExit(f"{' '.join(command)} failed after {kills} kills:\n{log.read_text()[-4000:]}")
-        found = content(out)
-        wrong = sorted(name for name in found.keys() | whole.keys() if found.get(name) != whole.get(name))
+            raise SystemExit(f"{' '.join(arguments)} ended with {status}:\n{(work / 'stderr').read_text()[-4000:]}")
+        return Whole(left_in(work, self.folder / "finished"), time.monotonic() - started)
+
+    def trial(self, name: str, arguments: list[str], whole: Whole) -> int:
+        """Kill the command until it ends by itself; how many kills that took."""
+        work, kills = self._new_folder(), 0
+        while (status := self._start(name, arguments, work, whole.seconds)) != 0:
+            if status is not None and status != -9:
+                said = (work / "stderr").read_text()[-4000:]
+                raise SystemExit(f"{' '.join(arguments)} ended with {status} after {kills} kills:\n{said}")
+            kills += 1
+        wrong = left_in(work, self.folder / "finished").difference(whole.left)
         if wrong:
-            raise SystemExit(f"{' '.join(command)}: after {kills} kills these files differ: {', '.join(wrong[:20])}")
+            raise SystemExit(f"{' '.join(arguments)}: after {kills} kills these differ: {', '.join(wrong[:20])}")
         return kills
+
+    def _start(self, name: str, arguments: list[str], work: Path, seconds: float) -> int | None:
+        self.processes += 1
+        if self.processes % STARTED_ANEW == 0 and name not in PATCHED:
+            return _started_anew(arguments, work, self.random.uniform(1, 8 + 2 * seconds))
+        if self.random.random() < 0.5:
+            return Forked(arguments, work).wait(self.random.uniform(0.02, 1.2) * seconds)
+        return Forked(arguments, work, kill_at_change=1 + int(self.random.expovariate(1 / 40))).wait(SECONDS)
+
+    def _new_folder(self) -> Path:
+        work = self.folder / "work"  # always the same: results may name it
+        shutil.rmtree(work, ignore_errors=True)
+        return work
+
+
+def _started_anew(arguments: list[str], work: Path, seconds: float) -> int | None:
+    """A process of its own, as a person starts it; None where it was killed."""
+    work.mkdir(exist_ok=True)
+    environment = os.environ | {"LEXERGY_CACHE": str(work / "cache")}
+    with (work / "stdout").open("wb") as out, (work / "stderr").open("wb") as err:
+        command = [sys.executable, "-m", "lexergy", *arguments]
+        with subprocess.Popen(command, stdout=out, stderr=err, cwd=work, env=environment) as process:
+            try:
+                return process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=200, help="over all commands")
-    parser.add_argument("--only", help="one of the commands: run, pretrain, detect, finetune, seq2seq")
+    parser.add_argument("--only", action="append", help="one of the commands; may be given again")
     options = parser.parse_args()
-    chosen = random.Random(options.seed)
-    os.environ["PYTHONPATH"] = str(ROOT / "src")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder = Path(temporary).resolve()
         os.environ["LEXERGY_CACHE"] = str(folder / "cache")
-        todo = {name: own for name, own in commands(folder).items() if options.only in (None, name)}
-        wholes, seconds = {}, {}
-        for name, command in todo.items():
-            started = time.monotonic()
-            log = folder / "log"
-            if start(command, folder / name, log).wait():
-                raise SystemExit(f"{name} failed:\n{log.read_text()[-4000:]}")
-            wholes[name], seconds[name] = content(folder / name), time.monotonic() - started
-            print(f"{name}: {len(wholes[name])} files, {seconds[name]:.0f} s", flush=True)
-        total, trials = 0, 0
+        import_everything()
+        commands = staged_commands(folder)
+        make_small(folder)
+        todo = {name: own for name, own in commands.items() if options.only is None or name in options.only}
+        kills, wholes = Kills(folder, options.seed), {}
+        for name, arguments in todo.items():
+            wholes[name] = kills.whole(arguments)
+            again = kills.whole(arguments)  # imports are done now, and the same twice is what a kill is measured by
+            wrong = again.left.difference(wholes[name].left)
+            if wrong:
+                raise SystemExit(f"{name} is not the same twice: {', '.join(wrong[:20])}")
+            wholes[name] = again
+            print(f"{name}: {len(again.left.files)} files, {again.seconds:.1f} s", flush=True)
+        total = trials = 0
         while total < options.kills:
-            for name, command in todo.items():
-                total += trial(command, folder, wholes[name], seconds[name], lambda: chosen.uniform(0.1, 1.2))
-                trials += 1
-                print(f"{total} kills over {trials} runs; {name} ended with the same files", flush=True)
-    print(f"{total} kills over {trials} runs: nothing lost, nothing doubled, nothing changed")
+            for name, arguments in todo.items():
+                own = kills.trial(name, arguments, wholes[name])
+                total, trials = total + own, trials + 1
+                print(f"{name}: {own} kills, the same result ({total} kills over {trials} runs)", flush=True)
+    print(f"{total} kills over {trials} runs of {len(todo)} commands: nothing lost, nothing doubled, nothing changed")
 
 
 if __name__ == "__main__":

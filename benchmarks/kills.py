@@ -94,6 +94,7 @@ class Kills:
         self.folder = folder
         self.random = random.Random(seed)
         self.processes = 0
+        self.failures: list[str] = []
 
     def whole(self, arguments: list[str]) -> Whole:
         work, started = self._new_folder(), time.monotonic()
@@ -106,13 +107,14 @@ class Kills:
         """Kill the command until it ends by itself; how many kills that took."""
         work, kills = self._new_folder(), 0
         while (status := self._start(name, arguments, work, whole.seconds)) != 0:
-            if status is not None and status != -9:
+            kills += status in (None, -9)
+            if status not in (None, -9):
                 said = (work / "stderr").read_text()[-4000:]
-                raise SystemExit(f"{' '.join(arguments)} ended with {status} after {kills} kills:\n{said}")
-            kills += 1
+                self.failures.append(f"{' '.join(arguments)} ended with {status} after {kills} kills:\n{said}")
+                return kills
         wrong = left_in(work, self.folder / "finished").difference(whole.left)
         if wrong:
-            raise SystemExit(f"{' '.join(arguments)}: after {kills} kills these differ: {', '.join(wrong[:20])}")
+            self.failures.append(f"{' '.join(arguments)}: after {kills} kills these differ: {', '.join(wrong[:20])}")
         return kills
 
     def _start(self, name: str, arguments: list[str], work: Path, seconds: float) -> int | None:
@@ -168,10 +170,14 @@ def main() -> None:
         total = trials = 0
         while total < options.kills:
             for name, arguments in todo.items():
+                before = len(kills.failures)
                 own = kills.trial(name, arguments, wholes[name])
                 total, trials = total + own, trials + 1
-                print(f"{name}: {own} kills, the same result ({total} kills over {trials} runs)", flush=True)
-    print(f"{total} kills over {trials} runs of {len(todo)} commands: nothing lost, nothing doubled, nothing changed")
+                outcome = "; ".join(kills.failures[before:]) or "the same result"
+                print(f"{name}: {own} kills, {outcome} ({total} kills over {trials} runs)", flush=True)
+    ended = f"{len(kills.failures)} failures" if kills.failures else "nothing lost, nothing doubled, nothing changed"
+    print(f"{total} kills over {trials} runs of {len(todo)} commands: {ended}")
+    sys.exit(bool(kills.failures))
 
 
 if __name__ == "__main__":

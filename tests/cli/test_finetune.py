@@ -6,7 +6,7 @@ import pytest
 
 from lexergy.cli.main import run_command
 
-FAST = ["--epochs", "1", "--seeds", "2", "--batch-size", "16", "--learning-rate", "0.01"]
+FAST = ["--epochs", "1", "--num-seeds", "2", "--batch-size", "16", "--learning-rate", "0.01"]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_predictions_of_a_file_without_labels(classifier, tmp_path, capsys):
 def test_numbers_and_answers(task, pretrained_encoders, labelled_files, tmp_path, capsys):
     out, train = str(tmp_path / "out"), str(labelled_files / "test.jsonl")
     command = ["finetune", "train", train, "--task", task, "--label-field", "year", "--out", out]
-    assert run_command([*command, "--encoder", str(pretrained_encoders / "electric"), *FAST, "--seeds", "1"]) == 0
+    assert run_command([*command, "--encoder", str(pretrained_encoders / "electric"), *FAST, "--num-seeds", "1"]) == 0
     assert "give --test for numbers to quote" in capsys.readouterr().out
     assert run_command(["finetune", "predict", out, train, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)[0]

@@ -36,7 +36,7 @@ def test_free_text(masked_lm, capsys, tmp_path):
 
 def test_prompts_as_json(masked_lm, capsys):
     prompts = ["the [MASK] [MASK] of the union", "union [MASK] strong"]
-    arguments = ["mcmc", masked_lm, *QUICK, "--energy", "raw", "--json"]
+    arguments = ["mcmc", masked_lm, *QUICK, "--target", "raw", "--json"]
     assert run_command([*arguments, "--prompt", prompts[0], "--prompt", prompts[1]]) == 0
     first, second = json.loads(capsys.readouterr().out)
     assert first["prompt"] == prompts[0]

@@ -47,7 +47,7 @@ def staged_commands(folder: Path) -> dict[str, list[str]]:
             *("--block-tokens", "16", "--validation", "0.2", *out),
         ],
         "finetune": [
-            *("finetune", "train", f"{folder}/labelled.jsonl", *encoder, "--epochs", "1", "--seeds", "2"),
+            *("finetune", "train", f"{folder}/labelled.jsonl", *encoder, "--epochs", "1", "--num-seeds", "2"),
             *("--batch-size", "16", *out),
         ],
         "seq2seq": [

@@ -8,7 +8,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import typer
 
@@ -92,6 +93,12 @@ def _root(
     pass
 
 
+@cache
+def _command() -> Any:
+    """All verbs, put together once however many command lines are run."""
+    return typer.main.get_command(app)
+
+
 class Failure(NamedTuple):
     """What is printed on stderr, and the exit status."""
 
@@ -141,7 +148,7 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         for argument in arguments:
             check_utf8(argument, f"the argument {ascii(argument)[:80]}")
-        status = app(args=list(arguments) or ["--help"], prog_name="lexergy", standalone_mode=False) or 0
+        status = _command()(args=list(arguments) or ["--help"], prog_name="lexergy", standalone_mode=False) or 0
         sys.stdout.flush()
         # Typer turns Ctrl-C into this status before it gets here.
         return _fail(STOPPED) if status == STOPPED.status else status

@@ -1,6 +1,8 @@
 """Recipes as files: find them, read their YAML, and say in a line what is wrong with one."""
 
 import difflib
+import itertools
+import re
 import typing
 from collections.abc import Iterator
 from importlib.resources import files
@@ -21,6 +23,7 @@ from lexergy.recipes.section import OneOf, Recipe, Section
 AnySection = typing.TypeVar("AnySection", bound=Section)
 AnyRecipe = typing.TypeVar("AnyRecipe", bound=Recipe)
 
+DEEPEST = 100  # levels of brackets
 COMMANDS: dict[type[Recipe], str] = {
     ResidualRecipe: "lexergy run RECIPE",
     PretrainingRecipe: "lexergy pretrain RECIPE",
@@ -76,7 +79,9 @@ def read_yaml(path: Path) -> dict[str, typing.Any]:
         names = ", ".join(packaged_recipes())
         raise LexergyError(f"no recipe `{path}`; expected a YAML file, or one of these names: {names}.")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        _check_nesting(path, text)
+        content = yaml.safe_load(text)
     except UnicodeDecodeError:
         raise LexergyError(f"{path}: is not UTF-8 text; expected a YAML recipe.") from None
     except (RecursionError, ValueError) as error:
@@ -89,6 +94,13 @@ def read_yaml(path: Path) -> dict[str, typing.Any]:
     if not isinstance(content, dict):
         raise LexergyError(f"{path}: holds a {type(content).__name__}; expected keys such as `corpus:`.")
     return content
+
+
+def _check_nesting(path: Path, text: str) -> None:
+    """Refuse brackets in brackets in brackets: reading them takes seconds, and then fails."""
+    depths = itertools.accumulate(1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[\]{}]", text))
+    if max(depths, default=0) > DEEPEST:
+        raise LexergyError(f"{path}: has more than {DEEPEST} brackets in each other; expected a recipe.")
 
 
 def describe_mistake(error: ValidationError, model: type[BaseModel]) -> str:

@@ -88,6 +88,19 @@ def test_remembered_energies_are_the_same(lm):
         )
 
 
+def test_what_is_forgotten_is_computed_again(lm, monkeypatch):
+    remembering = EnumerableTranslator()
+    remembering.remember_energies()
+    energies = remembering.local_energy(lm.pad(ROWS))
+    with monkeypatch.context() as patch:
+        patch.setattr(remembering, "_logits", None)
+        assert torch.equal(remembering.local_energy(lm.pad(ROWS)), energies)
+        remembering.forget()
+        with pytest.raises(TypeError):
+            remembering.local_energy(lm.pad(ROWS))
+    assert torch.equal(remembering.local_energy(lm.pad(ROWS)), energies)
+
+
 def test_remembered_contexts_are_the_same(lm):
     """The energy has read the contexts that the conditionals are asked for, and a block of two is no such context."""
     remembering = EnumerableTranslator()

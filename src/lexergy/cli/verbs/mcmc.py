@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_LENGTH = 12
 
 
-class EnergyChoice(StrEnum):
+class TargetChoice(StrEnum):
     LOCAL = "local"
     RAW = "raw"
 
@@ -75,7 +75,10 @@ BurnIn = Annotated[
         "--burn-in", help="First sweeps, left out of all numbers.", callback=at_least(0, "20 is a good start")
     ),
 ]
-Target = Annotated[EnergyChoice, typer.Option("--energy", help="Locally normalised, or raw masked logits.")]
+Target = Annotated[
+    TargetChoice,
+    typer.Option("--target", help="The energy sampled from: of locally normalised, or of raw masked logits."),
+]
 Sampler = Annotated[
     SamplerChoice,
     typer.Option("--sampler", help="`gibbs` takes every proposal: a baseline that samples from no energy."),
@@ -123,7 +126,7 @@ def mcmc(
     chains: NumChains = 8,
     sweeps: NumSweeps = 100,
     burn_in: BurnIn = 20,
-    energy: Target = EnergyChoice.LOCAL,
+    target: Target = TargetChoice.LOCAL,
     sampler: Sampler = SamplerChoice.METROPOLIS,
     order: Order = OrderChoice.RANDOM,
     block_size: BlockSize = 1,
@@ -158,7 +161,7 @@ def mcmc(
     sampling = Sampling(
         schedule=Schedule(sweeps, order.value, block_size, last_block_size, cooling),
         chains=chains,
-        energy=energy.value,
+        energy=target.value,
         sampler=sampler.value,
         decoding=Decoding(temperature=temperature, top_p=top_p),
         start=start.value,

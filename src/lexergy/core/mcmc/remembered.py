@@ -32,6 +32,11 @@ class RememberedRows:
             self._answers[slots] = answers
         return self._answers[torch.tensor([self._slots[key] for key in keys])]
 
+    def forget(self) -> None:
+        """Answers depend, in their last digits, on the rows that were asked for together: from here on, on new ones."""
+        self._slots.clear()
+        self._answers = self._answers[:0]
+
     def _slot_for(self, key: bytes) -> int:
         """A free slot, or that of the row which was not asked for longest."""
         is_full = len(self._slots) == self.limit

@@ -52,6 +52,10 @@ class ConditionalMaskedLM(MaskedLM):
         model = load_weights(ConditionalTransformer, folder)
         return cls(model.to(default_device()), load_tokenizer(folder))  # type: ignore[arg-type]
 
+    def forget(self) -> None:
+        super().forget()
+        self._sources.forget()
+
     def templates(self, sentences: Sequence[str]) -> list[list[int]]:
         """A row for each sentence, with as many masks as its translation most likely has tokens."""
         sources = [self.tokenizer.encode(sentence, add_special_tokens=False) for sentence in sentences]

@@ -131,6 +131,12 @@ class MaskedLM:
         limit = BYTES_REMEMBERED // (4 * self.vocab_size)
         self._contexts = RememberedRows(lambda rows: self._logits_of_many(rows, rows == self.mask_token), limit)
 
+    def forget(self) -> None:
+        """Forget what is remembered, so that what follows is the same to the last digit whatever came before."""
+        for remembered in (self._energies, self._contexts):
+            if isinstance(remembered, RememberedRows):
+                remembered.forget()
+
     def token_log_prob(self, tokens: Tensor) -> Tensor:  # (N, L) -> (N, L) float64
         """log p_mlm(y_t | y_\\t) of each token, masked in turn; 0 for special tokens, which are not scored."""
         tokens = tokens.cpu()

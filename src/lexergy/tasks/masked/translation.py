@@ -62,7 +62,7 @@ class TranslationLaboratory:
 
     @cached_property
     def lm(self) -> ConditionalMaskedLM:
-        """The trained model; samplers share the energies that it was asked for."""
+        """The trained model, which remembers the energies that a shard has asked for."""
         lm = ConditionalMaskedLM.from_pretrained(self.model_stage.folder)
         lm.remember_energies()
         return lm
@@ -112,7 +112,12 @@ class TranslationLaboratory:
             tasks = tasks_by_length(self.lm, pairs)
             shards = [tasks[first : first + per_shard] for first in range(0, len(tasks), per_shard)]
             store = stage.store(SHARDS, per_shard=per_shard)
-            store.fill(count, lambda number: table(shards[number]), name, progress=stage.progress)
+
+            def compute(number: int) -> pa.Table:
+                self.lm.forget()  # a shard is a function of its number alone, whether those before it were killed
+                return table(shards[number])
+
+            store.fill(count, compute, name, progress=stage.progress)
             return {"shards": count, "per_shard": per_shard}
 
         stage = self.workspace.stage(f"{WALKS}/{name}", config, [self.pairs_stage, self.model_stage], build)

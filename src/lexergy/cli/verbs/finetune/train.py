@@ -89,7 +89,9 @@ Pooling = Annotated[
 NumSeeds = Annotated[
     int,
     typer.Option(
-        "--seeds", help="How many seeds; the median over them is reported.", callback=at_least(1, "5 is a good start")
+        "--num-seeds",
+        help="How many seeds; the median over them is reported.",
+        callback=at_least(1, "5 is a good start"),
     ),
 ]
 
@@ -111,7 +113,7 @@ def train(
     max_length: MaxLength = None,
     stride: Stride = 128,
     pooling: Pooling = PoolingName.mean,
-    seeds: NumSeeds = 5,
+    num_seeds: NumSeeds = 5,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -143,7 +145,7 @@ def train(
     data = load_data(source, validation, test, fields=fields, seed=seed)
     learning = {"epochs": epochs, "learning_rate": learning_rate, "layer_decay": layer_decay, "batch_size": batch_size}
     reading = {"max_length": max_length, "stride": stride, "pooling": pooling.value}
-    seeded = {"num_seeds": seeds, "seed": seed}
+    seeded = {"num_seeds": num_seeds, "seed": seed}
     recipe = checked(FinetuningRecipe, encoder=encoder, task=task.value, **learning, **reading, **seeded)
     from lexergy.tasks.finetuning.training import finetune  # seconds to import: after what may be mistaken
 

@@ -10,7 +10,7 @@ import pytest
 
 from lexergy.cli.main import run_command
 from lexergy.core.decoding import Decoding
-from lexergy.tasks.detection import generation, training
+from lexergy.tasks.detection import file_judging, generation, training
 from toys.texts import PEOPLE, written
 
 TEXT = written(PEOPLE, 7)
@@ -255,3 +255,34 @@ def test_mistakes(arguments, part, text_pairs_file, capsys):
     error = capsys.readouterr().err
     assert part in error
     assert "Traceback" not in error
+
+
+def test_very_many_texts_are_judged_into_shards(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(file_judging, "TEXTS_PER_SHARD", 2)
+    path, out = tmp_path / "texts.jsonl", tmp_path / "verdicts"
+    path.write_text(
+        "\n".join([json.dumps({"text": TEXT}), "no json", '{"text": "a"}', "", json.dumps({"text": TEXT * 2})])
+    )
+    (tmp_path / "essay.txt").write_text(TEXT)
+    sources = [path, tmp_path / "essay.txt", tmp_path / "missing.txt"]
+    assert detect(model, *sources, "--json") == 1
+    judged = {record["place"]: record for record in json.loads(capsys.readouterr().out)["texts"]}
+    assert detect(model, *sources, "--out", out, "--part", "2/2") == 0
+    assert "verdicts: part 2/2 done: 1 of 3 shards; 2 are missing" in capsys.readouterr().err
+    assert detect(model, *sources, "--out", out) == 1
+    output = capsys.readouterr()
+    rows = [json.loads(line) for line in output.out.splitlines()]
+    assert [row["place"] for row in rows] == [f"{path}:{line}" for line in (1, 2, 3, 5)] + [str(p) for p in sources[1:]]
+    assert [row["place"] for row in rows if "reason" in row] == [f"{path}:2", f"{path}:3", str(sources[2])]
+    for row in rows:
+        if "reason" not in row:
+            assert row.keys() == judged[row["place"]].keys()
+            assert row["probability"] == pytest.approx(judged[row["place"]]["probability"], abs=1e-5)
+            assert row["energy"] == pytest.approx(judged[row["place"]]["energy"], abs=1e-5)
+    assert "3 texts could not be judged" in output.err
+
+
+def test_shards_keep_no_spans(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    assert detect(model, tmp_path / "essay.txt", "--out", tmp_path / "verdicts", "--explain") != 0
+    assert "expected it without `--explain`" in capsys.readouterr().err

@@ -27,10 +27,10 @@ class Elsewhere:
 
     workers = 1
 
-    def tables(self, shards, compute):
+    def tables(self, shards, compute, read):
         sent = from_bytes(to_bytes(compute, cloudpickle.CloudPickler))
         for index in reversed(shards):
-            yield index, sent(index)
+            yield index, sent(read(index))
 
 
 def contents(folder):

@@ -1,13 +1,15 @@
 """`--engine` and `--part`: who computes the shards of a command, and which of them."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lexergy.cli.options import with_option
+from lexergy.errors import LexergyError
 
 PartOption = Annotated[
     str | None,
@@ -36,6 +38,19 @@ def in_parts(command: Callable[..., Any]) -> Callable[..., Any]:
 def on_engine(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that computes shards the option `--engine`."""
     return with_option(command, "engine", EngineOption, _using)
+
+
+def check_shards(out: Path | None, sources: Sequence[str]) -> None:
+    """Refuse, before any work, shards that have no folder, or that are read from where nothing can be read again."""
+    from lexergy.runs.engines import current_engine
+    from lexergy.runs.parts import current_part
+
+    if out is None and (current_engine() is not None or current_part() is not None):
+        raise LexergyError(
+            "`--engine` and `--part` compute shards, which need a folder; expected `--out` with its name."
+        )
+    if out is not None and "-" in sources:
+        raise LexergyError("`--out` was given with standard input; expected a file, which can be read again.")
 
 
 @contextmanager

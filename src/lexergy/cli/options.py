@@ -136,17 +136,18 @@ def read_prompt(prompt: str) -> str:
 
 def read_lines(file: str) -> list[str]:
     """The lines of a file, or of stdin."""
-    try:
-        text = read_stdin() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise LexergyError(f"the file `{file}` is not UTF-8 text (byte {error.start}); convert it first.") from None
-    except IsADirectoryError:
-        raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
-    lines = text.split("\n")
-    lines = lines[:-1] if lines and not lines[-1] else lines
+    if file == "-":
+        lines = [line.removesuffix("\r") for line in read_stdin().removesuffix("\n").split("\n")]
+    else:
+        from lexergy.data.reading import lines_of
+
+        try:
+            lines = list(lines_of(Path(file)))
+        except IsADirectoryError:
+            raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
     if not any(line.strip() for line in lines):
         raise LexergyError(f"the file `{file}` holds no text; expected one sentence a line.")
-    return [line.removesuffix("\r") for line in lines]
+    return lines
 
 
 def choose_energy(result: "RunResult", name: str | None) -> str:
@@ -235,6 +236,15 @@ RecipeOut = Annotated[
         help=OUT_HELP,
         show_default="runs/<the recipe's name>",
         parser=folder_to_write,
+        callback=new_folder,
+    ),
+]
+ShardsOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="For large files: keep what is computed in this folder, in shards.",
+        show_default="none",
         callback=new_folder,
     ),
 ]

@@ -17,6 +17,26 @@ def read_text(path: Path) -> str:
     return decode_text(read_bytes(path), f"The file `{path}`")
 
 
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a file, `.gz` or not, one after the other, without their ends."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            packed = path.suffix.lower() == ".gz"
+            for number, line in enumerate(gzip.GzipFile(fileobj=file) if packed else file, start=1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield text.removesuffix("\n").removesuffix("\r")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise LexergyError(f"The file `{path}` is truncated or no gzip file; fetch it again.") from error
+    except PermissionError as error:
+        raise LexergyError(f"The file `{path}` may not be read; check its permissions.") from error
+    except UnicodeDecodeError as error:
+        raise LexergyError(
+            f"The file `{path}` is not UTF-8 text (line {number}); "
+            "if it is Latin-1, convert it with `iconv -f latin1 -t utf8`."
+        ) from error
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a file, unpacked where it is a `.gz`."""
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lexergy.data.corpora import corpus_files, read_parquet
-from lexergy.data.reading import decode_text, numbered_lines, read_record, read_text, starts_with_object, text_of
+from lexergy.data.reading import decode_text, lines_of, read_record, read_text, starts_with_object, text_of
 from lexergy.errors import LexergyError
 
 STDIN = "-"
@@ -35,6 +35,15 @@ def named(unreadable: Sequence[Unreadable]) -> str:
     return shown if len(unreadable) <= SHOWN else f"{shown} And {len(unreadable) - SHOWN} more."
 
 
+def text_files(sources: Iterable[str]) -> Iterator[str]:
+    """The files that sources name, those below a folder one by one."""
+    for source in sources:
+        if source != STDIN and Path(source).is_dir():
+            yield from map(str, corpus_files(Path(source)))
+        else:
+            yield source
+
+
 def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:
     """The texts of files: a text file is one text; a JSONL or Parquet file has one in `text_field` of each line or row.
 
@@ -42,14 +51,11 @@ def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[
     read is yielded as such, and the reading goes on.
     """
     for source in sources:
-        if source != STDIN and Path(source).is_dir():
-            try:
-                files = [str(file) for file in corpus_files(Path(source))]
-            except LexergyError as error:
-                yield Unreadable(source, str(error))
-                continue
-        else:
-            files = [source]
+        try:
+            files = list(text_files([source]))
+        except LexergyError as error:
+            yield Unreadable(source, str(error))
+            continue
         for file in files:
             yield from _texts_of(file, text_field)
 
@@ -58,14 +64,14 @@ def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
     try:
         if name.lower().endswith(".parquet"):
             yield from _rows(name, text_field)
-            return
-        content = _content(name)
+        elif name != STDIN and name.removesuffix(".gz").endswith(".jsonl"):
+            yield from _records(name, lines_of(Path(name)), text_field)
+        else:
+            yield from _texts(name, _content(name), text_field)
     except LexergyError as error:
         yield Unreadable(name, str(error))
     except OSError as error:
         yield Unreadable(name, f"{error.strerror}; check the path and its permissions.")
-    else:
-        yield from _texts(name, content, text_field)
 
 
 def _rows(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
@@ -78,16 +84,24 @@ def _content(name: str) -> str:
 
 
 def _texts(name: str, content: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
-    if not (name.removesuffix(".gz").endswith(".jsonl") or (name == STDIN and starts_with_object(content))):
+    if name == STDIN and starts_with_object(content):
+        yield from _records(name, content.split("\n"), text_field)
+    else:
         yield _checked(name, content)
-        return
-    for number, line in numbered_lines(content):
-        place = f"{name}:{number}"
-        try:
-            record = read_record(line, "The line", text_field)
-            yield _checked(place, text_of(record, text_field, "the line"))
-        except LexergyError as error:
-            yield Unreadable(place, str(error))
+
+
+def _records(name: str, lines: Iterable[str], text_field: str) -> Iterator[PlacedText | Unreadable]:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _record(f"{name}:{number}", line, text_field)
+
+
+def _record(place: str, line: str, text_field: str) -> PlacedText | Unreadable:
+    try:
+        record = read_record(line, "The line", text_field)
+        return _checked(place, text_of(record, text_field, "the line"))
+    except LexergyError as error:
+        return Unreadable(place, str(error))
 
 
 def _checked(place: str, text: str) -> PlacedText | Unreadable:

@@ -1,5 +1,7 @@
 """Engines compute shards, in any order: a shard is a pure function of its number, so that all of them give the same.
 
+Where a shard is computed from rows that lie here, `read` gets them by its number: only they go to whoever computes it.
+
 with using_engine(RayEngine()):
     run(recipe, "runs/mine")
 """
@@ -7,18 +9,26 @@ with using_engine(RayEngine()):
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow
 
-Compute: TypeAlias = Callable[[int], pyarrow.Table]  # a shard from its number
+Compute: TypeAlias = Callable[[Any], pyarrow.Table]  # a shard from its number, or from what was read for it
+Read: TypeAlias = Callable[[int], Any]
+
+
+def number(index: int) -> int:
+    """What is read for a shard that needs nothing but its number."""
+    return index
 
 
 class Engine(Protocol):
     """Who computes shards."""
 
-    def tables(self, shards: Sequence[int], compute: Compute) -> Iterator[tuple[int, pyarrow.Table]]:
-        """Each shard's number and content, as they get finished."""
+    def tables(
+        self, shards: Sequence[int], compute: Compute, read: Read = number
+    ) -> Iterator[tuple[int, pyarrow.Table]]:
+        """Each shard's number and content, as they get finished; `read` is called in this process."""
 
     @property
     def workers(self) -> int | None:
@@ -30,9 +40,11 @@ class InPlace:
 
     workers = None
 
-    def tables(self, shards: Sequence[int], compute: Compute) -> Iterator[tuple[int, pyarrow.Table]]:
+    def tables(
+        self, shards: Sequence[int], compute: Compute, read: Read = number
+    ) -> Iterator[tuple[int, pyarrow.Table]]:
         for index in shards:
-            yield index, compute(index)
+            yield index, compute(read(index))
 
 
 _current: ContextVar[Engine | None] = ContextVar("engine", default=None)

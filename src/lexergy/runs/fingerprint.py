@@ -22,6 +22,12 @@ def fingerprint(source: str) -> str | None:
     return digest.hexdigest()[:16]
 
 
+def content_hash(file: Path) -> str:
+    """A hash of all that a file holds, however large it is."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
+
+
 def _content(file: Path) -> bytes:
     size = file.stat().st_size
     with file.open("rb") as stream:

@@ -18,7 +18,7 @@ import torch
 
 from lexergy.errors import LexergyError
 from lexergy.files import first_line
-from lexergy.runs.engines import Compute
+from lexergy.runs.engines import Compute, Read, number
 from lexergy.runs.transport import from_bytes, to_bytes
 
 MOST_DEATHS = 5  # of workers over one shard, or in a row before they were ready: then it is not chance
@@ -44,7 +44,9 @@ class RayEngine:
         """Actors that compute a shard at this moment."""
         return self._workers
 
-    def tables(self, shards: Sequence[int], compute: Compute) -> Iterator[tuple[int, pyarrow.Table]]:
+    def tables(
+        self, shards: Sequence[int], compute: Compute, read: Read = number
+    ) -> Iterator[tuple[int, pyarrow.Table]]:
         if not shards:
             return
         _connect(self._ray)
@@ -52,7 +54,7 @@ class RayEngine:
         try:
             for _ in range(min(len(shards), self.actors or self._room())):
                 crew.hire()
-            for index, table in crew.work(deque(shards)):
+            for index, table in crew.work(deque(shards), read):
                 self._workers = len(crew.running)
                 yield index, table
         finally:
@@ -99,10 +101,10 @@ class _Crew:
         actor = self.actor.remote(self.compute, torch.get_num_threads())
         self.starting[actor.ready.remote()] = actor
 
-    def work(self, waiting: deque[int]) -> Iterator[tuple[int, pyarrow.Table]]:
+    def work(self, waiting: deque[int], read: Read = number) -> Iterator[tuple[int, pyarrow.Table]]:
         """Until all shards are computed; `waiting` are those that nobody has begun."""
         while waiting or self.running:
-            self._give(waiting)
+            self._give(waiting, read)
             (answer,), _ = self.ray.wait([*self.running, *self.starting], num_returns=1)
             index: int | None = None
             if answer in self.starting:
@@ -122,14 +124,14 @@ class _Crew:
                 continue
             self.deaths[None] = 0
             self.idle.append(actor)
-            self._give(waiting)  # before the shard is written: nobody waits for the disk
+            self._give(waiting, read)  # before the shard is written: nobody waits for the disk
             if index is not None:
                 yield index, table
 
-    def _give(self, waiting: deque[int]) -> None:
+    def _give(self, waiting: deque[int], read: Read) -> None:
         while self.idle and waiting:
             actor, index = self.idle.pop(), waiting.popleft()
-            self.running[actor.shard.remote(index)] = actor, index
+            self.running[actor.shard.remote(read(index))] = actor, index
 
     def _count(self, index: int | None, error: Exception) -> None:
         self.deaths[index] += 1
@@ -155,8 +157,8 @@ class _Worker:
     def ready(self) -> None:
         return None
 
-    def shard(self, index: int) -> pyarrow.Table:
-        return self._compute(index)
+    def shard(self, read: Any) -> pyarrow.Table:
+        return self._compute(read)
 
 
 def _import_ray() -> Any:

@@ -11,7 +11,7 @@ import pyarrow.parquet
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, canonical_json, remove_partials
 from lexergy.progress import progress_bar
-from lexergy.runs.engines import Compute, InPlace, current_engine
+from lexergy.runs.engines import Compute, InPlace, Read, current_engine, number
 from lexergy.runs.parts import current_part
 from lexergy.storage import mirror_of, refresh
 
@@ -70,10 +70,11 @@ class ShardStore:
         compute: Compute,
         label: str,
         *,
+        read: Read = number,
         progress: bool = True,
         tokens_per_row: int | None = None,
     ) -> None:
-        """Have the engine in use compute the shards that are missing, and write them.
+        """Have the engine in use compute the shards that are missing, each from what `read` gives, and write them.
 
         With `tokens_per_row`, progress shows tokens per second.
 
@@ -82,12 +83,12 @@ class ShardStore:
         missing, part = self.missing(num_shards), current_part()
         if part is None or not missing:
             refresh(self.folder)
-            self._fill(missing, num_shards, compute, label, progress, tokens_per_row)
+            self._fill(missing, num_shards, compute, read, label, progress, tokens_per_row)
             return
         part.end_turns()
         own = part.share(missing)
         share = len(part.share(range(num_shards)))
-        self._fill(own, share, compute, f"{label}, part {part}", progress, tokens_per_row)
+        self._fill(own, share, compute, read, f"{label}, part {part}", progress, tokens_per_row)
         raise part.done(label, share, len(self.missing(num_shards)), num_shards)
 
     def _fill(
@@ -95,13 +96,14 @@ class ShardStore:
         shards: Sequence[int],
         total: int,
         compute: Compute,
+        read: Read,
         label: str,
         progress: bool,
         tokens_per_row: int | None,
     ) -> None:
         engine, started, rows = current_engine() or InPlace(), time.monotonic(), 0
         with progress_bar(label, total, progress, completed=total - len(shards)) as bar:
-            for index, table in engine.tables(shards, compute):
+            for index, table in engine.tables(shards, compute, read):
                 self.write(index, table)
                 rows += len(table)
                 values = {} if engine.workers is None else {"workers": float(engine.workers)}

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lexergy.cli.options import Json, ScorerName, read_lines
+from lexergy.cli.engines import check_shards, in_parts
+from lexergy.cli.options import Json, ScorerName, ShardsOut, read_lines
 from lexergy.cli.render import visible
 
 if TYPE_CHECKING:
@@ -22,11 +24,13 @@ Relative = Annotated[
 Tokens = Annotated[bool, typer.Option("--tokens", help="Print the score of each token too.")]
 
 
+@in_parts
 def score(
     model: ScorerName,
     file: Sentences,
     tokens: Tokens = False,
     relative: Relative = False,
+    out: ShardsOut = None,
     as_json: Json = False,
 ) -> None:
     """Log-scores of sentences: pseudo-log-likelihood, or a causal LM's log-likelihood.
@@ -34,19 +38,30 @@ def score(
     One line for each sentence: its score, its number of tokens, and the sentence. Higher is likelier. With --json, one
     JSON object a line. Scores are kept in the cache: a command that was stopped goes on where it was.
 
+    For millions of sentences, --out keeps them in a folder instead, in shards that --engine and --part share out; no
+    more than a few thousand are in memory.
+
     Examples:
 
     \b
       lexergy score runs/electric-cpu/electric sentences.txt
       lexergy score smollm2-135m sentences.txt --tokens
       echo "it was a dark and stormy night" | lexergy score runs/electric-cpu/electric - --json
+      lexergy score runs/electric-cpu/electric sentences.txt --out runs/scores --engine ray > scores.tsv
     """
-    texts = read_lines(file)
+    check_shards(out, [file])
+    texts = read_lines(file) if out is None else []
     from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
+    from lexergy.tasks.cloze.file_scoring import score_file
     from lexergy.tasks.cloze.scoring import scored_batches
 
-    number = 0
-    for batch in scored_batches(load_scorer(model), model, texts, relative=relative):
+    scorer, number = load_scorer(model), 0
+    batches: Iterable[ScoredTexts] = (
+        scored_batches(scorer, model, texts, relative=relative)
+        if out is None
+        else score_file(scorer, model, file, out, relative=relative)
+    )
+    for batch in batches:
         _print(batch, number, tokens=tokens, as_json=as_json)
         number += len(batch.texts)
 

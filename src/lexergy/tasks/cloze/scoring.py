@@ -69,15 +69,21 @@ def scored_batches(
             yield ScoredTexts(part, _relative(scorer, part, scores) if relative else scores, seconds)
 
 
+def fresh_scores(scorer: TextScorer, texts: Sequence[str], *, relative: bool = False) -> Sequence[TextScore]:
+    """The scores of a batch of texts, computed now."""
+    scores = scorer.score(texts)
+    _give_back_memory()
+    return _relative(scorer, texts, scores) if relative else scores
+
+
 def _all_kept(scorer: TextScorer, store: ScoreStore, texts: Sequence[str]) -> dict[str, KeptScore]:
     """The scores of the texts, those that were missing scored first."""
     kept = store.read(texts)
     missing = [text for text in dict.fromkeys(texts) if text not in kept]
     if missing:
         started = time.monotonic()
-        scores = scorer.score(missing)
+        scores = fresh_scores(scorer, missing)
         store.write(dict(zip(missing, scores, strict=True)), time.monotonic() - started)
-        _give_back_memory()
         kept |= store.read(missing)
     return kept
 

@@ -1,5 +1,6 @@
 """`lexergy detect files`: machine or human?"""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Html, Json, TextField
+from lexergy.cli.engines import check_shards, in_parts
+from lexergy.cli.options import Html, Json, ShardsOut, TextField
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
 from lexergy.errors import LexergyError
 
@@ -40,6 +42,7 @@ Prior = Annotated[
 ]
 
 
+@in_parts
 def files(
     model: DetectorFolder,
     sources: Sources,
@@ -47,6 +50,7 @@ def files(
     prior: Prior = 0.5,
     explain: Explain = False,
     html: Html = None,
+    out: ShardsOut = None,
     as_json: Json = False,
 ) -> None:
     """The probability that a machine wrote each text, and its energy (the higher, the more a machine's).
@@ -59,6 +63,9 @@ def files(
     Long texts are read in overlapping blocks, whose energies are averaged; of very long ones, 32 blocks spread
     evenly. What cannot be read is named on stderr, the rest is judged, and the exit status is 1.
 
+    For very many texts, --out keeps what is found in a folder, in shards that --engine and --part share out, and one
+    JSON object a line is printed; a command that was stopped goes on where it was.
+
     Examples:
 
     \b
@@ -67,7 +74,12 @@ def files(
       lexergy detect runs/detector letters/ --prior 0.02
       cat essay.txt | lexergy detect runs/detector - --explain
       lexergy detect runs/detector essay.txt --html essay.html
+      lexergy detect runs/detector answers.jsonl --out runs/answers --engine ray > verdicts.jsonl
     """
+    check_shards(out, sources)
+    if out is not None:
+        _judge_into(out, model, sources, text_field, prior, explain or html is not None)
+        return
     from lexergy.tasks.detection.judging import judge_sources
 
     judged, unreadable = judge_sources(model, sources, text_field, prior)
@@ -83,6 +95,22 @@ def files(
     for problem in unreadable:
         print(f"error: {problem.place}: {problem.reason}", file=sys.stderr)
     if unreadable:
+        raise typer.Exit(1)
+
+
+def _judge_into(out: Path, model: Path, sources: list[str], text_field: str, prior: float, explained: bool) -> None:
+    if explained:
+        raise LexergyError(
+            "`--out` keeps no spans; expected it without `--explain` and `--html`; leave one of them out."
+        )
+    from lexergy.tasks.detection.file_judging import judge_into
+
+    unreadable = 0
+    for verdict in judge_into(out, model, sources, text_field, prior):
+        print(json.dumps({name: value for name, value in verdict.items() if value is not None}, ensure_ascii=False))
+        unreadable += verdict["reason"] is not None
+    if unreadable:
+        print(f"error: {unreadable} texts could not be judged; each says its `reason`", file=sys.stderr)
         raise typer.Exit(1)
 
 

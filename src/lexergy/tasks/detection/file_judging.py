@@ -1,0 +1,90 @@
+"""Judge any number of texts into a folder, a shard at a time, wherever the shards are computed.
+
+The texts are first kept in shards; what the detector says of them are shards of the same texts. A command that was
+stopped goes on where it was, and no more than a few shards are in memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lexergy.core.calibration import EVEN
+from lexergy.data.texts import PlacedText, Unreadable, read_texts, text_files
+from lexergy.errors import LexergyError
+from lexergy.models.detection.detector import Detection, Detector
+from lexergy.runs.fingerprint import content_hash, fingerprint
+from lexergy.runs.rows import shards_of, stage_from_rows, stage_of_rows
+from lexergy.runs.workspace import open_workspace
+
+TEXTS_PER_SHARD = 256
+TEXTS = pa.schema([("place", pa.string()), ("text", pa.string()), ("reason", pa.string())])
+VERDICTS = pa.schema(
+    [
+        ("place", pa.string()),
+        ("reason", pa.string()),  # why there is no verdict
+        ("probability", pa.float64()),
+        ("prior", pa.float64()),
+        ("energy", pa.float64()),
+        ("tokens", pa.int64()),
+        ("blocks", pa.int64()),
+        ("share_read", pa.float64()),
+        ("warnings", pa.list_(pa.string())),
+    ]
+)
+
+
+def judge_into(
+    folder: str | Path,
+    model: str | Path,
+    sources: Sequence[str],
+    text_field: str = "text",
+    prior: float = EVEN,
+    *,
+    progress: bool = True,
+) -> Iterator[dict[str, Any]]:
+    """What the detector `model` says of each text of some files and folders, in order; see `VERDICTS`."""
+    detector = Detector.from_pretrained(model)
+    content = {
+        "sources": [(file, content_hash(Path(file))) for file in text_files(sources) if Path(file).is_file()],
+        "named": list(sources),
+        "text_field": text_field,
+        "per_shard": TEXTS_PER_SHARD,
+    }
+    with open_workspace(folder, seed=0, progress=progress) as workspace:
+        texts = stage_of_rows(workspace, "texts", content, lambda: _tables(sources, text_field))
+        config = {"model": fingerprint(str(model)), "prior": prior}
+        verdicts = stage_from_rows(workspace, "verdicts", config, texts, lambda table: _judge(detector, table, prior))
+        for (table,) in shards_of(verdicts):
+            yield from table.to_pylist()
+
+
+def _tables(sources: Sequence[str], text_field: str) -> Iterator[pa.Table]:
+    entries = read_texts(sources, text_field=text_field)
+    while batch := list(islice(entries, TEXTS_PER_SHARD)):
+        yield pa.Table.from_pylist([_row(entry) for entry in batch], TEXTS)
+
+
+def _row(entry: PlacedText | Unreadable) -> dict[str, str]:
+    return {name: value for name, value in asdict(entry).items() if name in TEXTS.names}
+
+
+def _judge(detector: Detector, texts: pa.Table, prior: float) -> pa.Table:
+    rows = texts.to_pylist()
+    judged = detector.detect([row["text"] for row in rows if row["text"] is not None], prior=prior)
+    verdicts = [
+        {"place": row["place"], "reason": row["reason"]}
+        if row["text"] is None
+        else {"place": row["place"], **_verdict(next(judged))}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(verdicts, VERDICTS)
+
+
+def _verdict(judged: Detection | LexergyError) -> dict[str, Any]:
+    if isinstance(judged, LexergyError):
+        return {"reason": str(judged)}
+    return {name: getattr(judged, name) for name in VERDICTS.names if name not in ("place", "reason")}

@@ -162,8 +162,15 @@ def test_words_are_read_back_as_tokens_also_halves_of_letters():
 
 
 def test_what_llama_cpp_tells_is_a_probability_after_sampling():
-    content = [{"id": 3, "prob": 0.25}, {"id": 5, "prob": 0.0}]
-    answer = {"choices": [{"logprobs": {"content": content}, "finish_reason": "stop"}]}
+    told = [{"id": 3, "prob": 0.25}, {"id": 5, "prob": 0.0}]
+    answer = {"tokens": [3, 5], "completion_probabilities": told, "stop_type": "eos"}
     written = LlamaCpp(TokenWords(letter_tokenizer())).written(answer)
     assert (written.tokens, written.ended) == ([3, 5], True)
     assert written.log_probs == [math.log(0.25), -math.inf]
+
+
+def test_a_token_whose_probability_llama_cpp_keeps_to_itself_makes_the_sum_unknown():
+    answer = {"tokens": [3, 5], "completion_probabilities": [{"id": 5, "prob": 0.5}], "stop_type": "limit"}
+    written = LlamaCpp(TokenWords(letter_tokenizer())).written(answer)
+    assert (written.tokens, written.ended) == ([3, 5], False)
+    assert math.isnan(written.log_prob)

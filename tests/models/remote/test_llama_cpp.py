@@ -73,6 +73,17 @@ def test_nothing_of_its_own_truncates(remote, local):
     assert abs(share - tail) < 3.9 * math.sqrt(tail * (1 - tail) / count)
 
 
+def test_tokens_that_end_in_the_middle_of_a_letter_are_all_told(remote, monkeypatch):
+    dialect = remote.server.dialect
+    letter = remote.tokenizer("\N{SNOWMAN}", add_special_tokens=False)["input_ids"]
+    assert len(letter) > 1
+    body, first = dialect.body, {"logit_bias": [[letter[0], 100.0]]}
+    monkeypatch.setattr(dialect, "body", lambda draft: body(draft) | first)
+    samples = remote.sample(remote.encode(PROMPT)[None], num_samples=1, max_new_tokens=3)
+    assert samples.tokens.flatten().tolist() == [letter[0]] * 3
+    assert samples.log_prob.isnan().all()
+
+
 def test_texts_end_and_stop(remote):
     samples = remote.ending().sample(remote.encode("The end.")[None], num_samples=2, max_new_tokens=12, stop=["."])
     for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True):

@@ -43,6 +43,7 @@ class OpenAI:
     """Any server that speaks OpenAI's API and no more: tokens are told by their words, and top-k is not known."""
 
     name = "a server of OpenAI's API"
+    path = "/v1/completions"
     unscored = "it gives no log-probabilities of a prompt (`echo` with `logprobs`)"
     goes_past_end = False
     knows_top_k = False
@@ -81,6 +82,10 @@ class OpenAI:
     def _written(self, tokens: list[int], log_probs: list[float], choice: dict[str, Any]) -> Written:
         return Written(tokens, log_probs, math.fsum(log_probs), choice["finish_reason"] == "stop")
 
+    def prompt_tokens(self, answer: dict[str, Any]) -> int | None:
+        """How many tokens the server has read; None where it does not tell."""
+        return answer.get("usage", {}).get("prompt_tokens")
+
     def tokenize(self, model: str, text: str) -> dict[str, Any] | None:
         """The request to `/tokenize`; None where there is no such path."""
         return None
@@ -105,19 +110,25 @@ class OpenAI:
 
 
 class LlamaCpp(OpenAI):
-    """llama.cpp's server (`llama-server`)."""
+    """llama.cpp's server (`llama-server`), asked at its own path.
+
+    At OpenAI's path it leaves out the tokens that end in the middle of a letter.
+    """
 
     name = "llama.cpp"
+    path = "/completion"
     unscored = "llama.cpp gives no log-probabilities of a prompt"
     knows_top_k = True
     tells_drawn = True
 
     def body(self, draft: Draft) -> dict[str, Any]:
+        decoding = draft.decoding
         return {
-            **super().body(draft),
-            "logprobs": 1,  # with 0 it tells none
-            "logit_bias": [[token, False] for token in draft.forbidden_tokens],  # False: probability zero
-            "top_k": draft.decoding.top_k or 0,
+            "prompt": list(draft.prompt),
+            "n_predict": draft.max_tokens,
+            "temperature": decoding.temperature,
+            "top_k": decoding.top_k or 0,
+            "top_p": 1.0 if decoding.top_p is None else decoding.top_p,
             "min_p": 0.0,
             "typical_p": 1.0,
             "top_n_sigma": -1.0,
@@ -128,17 +139,29 @@ class LlamaCpp(OpenAI):
             "adaptive_target": -1.0,
             "repeat_penalty": 1.0,
             "repeat_last_n": 0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
             "samplers": ["temperature", "top_k", "top_p"],  # in our order: its own has the temperature last
-            "post_sampling_probs": True,  # of what it drew from
+            "seed": draft.seed,
+            "logit_bias": [[token, False] for token in draft.forbidden_tokens],  # False: probability zero
             "ignore_eos": draft.end_token is None,
+            "stream": False,
+            "return_tokens": True,
+            "n_probs": 1,
+            "post_sampling_probs": True,  # of what it drew from
             "cache_prompt": True,
         }
 
     def written(self, answer: dict[str, Any]) -> Written:
-        choice = answer["choices"][0]
-        content = choice["logprobs"]["content"] if choice["logprobs"] else []
-        log_probs = [math.log(token["prob"]) if token["prob"] > 0 else -math.inf for token in content]
-        return self._written([token["id"] for token in content], log_probs, choice)
+        """Its probabilities are of whole letters' last tokens alone; where one is missing the sum is not known."""
+        told = answer.get("completion_probabilities", [])
+        log_probs = [math.log(token["prob"]) if token["prob"] > 0 else -math.inf for token in told]
+        if len(told) < len(answer["tokens"]):
+            log_probs = [math.nan] * len(answer["tokens"])
+        return Written(answer["tokens"], log_probs, math.fsum(log_probs), answer["stop_type"] != "limit")
+
+    def prompt_tokens(self, answer: dict[str, Any]) -> int:
+        return answer["tokens_evaluated"]
 
     def tokenize(self, model: str, text: str) -> dict[str, Any]:
         return {"content": text, "add_special": False, "parse_special": False}

@@ -26,7 +26,7 @@ from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.loading.weights import needs_start
 from lexergy.models.remote.client import Client
 from lexergy.models.remote.dialects import Draft, Written
-from lexergy.models.remote.probing import COMPLETIONS, check_forbidden, probe
+from lexergy.models.remote.probing import check_forbidden, probe
 
 KEY_VARIABLE = "LEXERGY_LM_KEY"
 SEEDS = 2**32 - 1  # llama.cpp takes 32 bits, of which all ones mean chance
@@ -167,7 +167,7 @@ class RemoteLM(LanguageModel):
             for prompt, row in zip(self._prompts(prefix), seeds.tolist(), strict=True)
             for own in row
         ]
-        answers = self.server.client.post_all(COMPLETIONS, [self.server.dialect.body(draft) for draft in drafts])
+        answers = self.server.client.post_all(self.server.dialect.path, [self.server.dialect.body(draft) for draft in drafts])
         rows = [self._row(self.server.dialect.written(answer), max_new_tokens, strings) for answer in answers]
         shape = (len(prefix), num_samples)
         exact = self.server.tells_drawn or (decoding == Decoding() and not self.forbidden_tokens)
@@ -212,7 +212,7 @@ class RemoteLM(LanguageModel):
         prompts, length = self._prompts(rows), rows.shape[1] - prefix_length
         ends = self.end_token is not None
         bodies = [self.server.dialect.scoring(self.server.model, prompt, ends) or {} for prompt in prompts]
-        answers = self.server.client.post_all(COMPLETIONS, bodies)
+        answers = self.server.client.post_all(self.server.dialect.path, bodies)
         log_prob = torch.empty(len(rows), length, dtype=torch.double)
         for place, (answer, prompt) in enumerate(zip(answers, prompts, strict=True)):
             scores = self.server.dialect.scored(answer, prompt)

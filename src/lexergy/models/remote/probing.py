@@ -14,7 +14,6 @@ from lexergy.models.remote.client import Client, ServerRefusal
 from lexergy.models.remote.dialects import BY_OWNER, Draft, OpenAI
 from lexergy.models.remote.words import TokenWords
 
-COMPLETIONS = "/v1/completions"
 KNOWN = "The state of the Union, in 1865: caf\u00e9s \u2014 \u201cstrong\u201d;\n\tdon't 3.14 \u2603"
 PROMPT_TOKENS = 8  # of the known string, that are scored and continued
 LIKELIEST = Decoding(top_p=1e-6)  # one token, whose log-probability is 0 after truncation
@@ -106,7 +105,7 @@ def _some(ids: list[int]) -> str:
 def _probe_writing(client: Client, dialect: OpenAI, model: str, ids: list[int]) -> bool:
     """Have one token written; whether its log-probability is that after truncation."""
     body = dialect.body(Draft(model, ids, 1, LIKELIEST, seed=0))
-    answer = client.post(COMPLETIONS, body)
+    answer = client.post(dialect.path, body)
     try:
         written = dialect.written(answer)
     except (KeyError, IndexError, TypeError) as error:
@@ -114,8 +113,8 @@ def _probe_writing(client: Client, dialect: OpenAI, model: str, ids: list[int]) 
             f"{dialect.name} at {client.url} does not tell the tokens that it writes (no {error}); expected `logprobs` "
             "in its answer; start it so that it gives them, or serve the model with llama.cpp or vLLM."
         ) from error
-    count = answer.get("usage", {}).get("prompt_tokens", len(ids))
-    if count != len(ids):
+    count = dialect.prompt_tokens(answer)
+    if count not in (None, len(ids)):
         raise LexergyError(
             f"{dialect.name} at {client.url} counts {count} tokens in a prompt of {len(ids)}; expected it to read "
             "token ids as they are; serve the model without a start token put in."
@@ -129,7 +128,7 @@ def _probe_scoring(client: Client, dialect: OpenAI, model: str, ids: list[int]) 
     if body is None:
         return dialect.unscored
     try:
-        scores = dialect.scored(client.post(COMPLETIONS, body), ids)
+        scores = dialect.scored(client.post(dialect.path, body), ids)
     except ServerRefusal as error:
         return f"{dialect.unscored}: {error}".rstrip(".")
     except (KeyError, IndexError, TypeError, ValueError):
@@ -144,7 +143,7 @@ def check_forbidden(server: Server, first: int, forbidden: Sequence[int]) -> Non
     row = [first, *forbidden]
     body = server.dialect.scoring(server.model, row)
     assert body is not None
-    scores = server.dialect.scored(server.client.post(COMPLETIONS, body), row)[1:]
+    scores = server.dialect.scored(server.client.post(server.dialect.path, body), row)[1:]
     allowed = [token for token, score in zip(forbidden, scores, strict=True) if score is None or score > NEVER]
     if allowed:
         raise LexergyError(

@@ -32,7 +32,7 @@ from lexergy.studies.study import Settings, Size
 from lexergy.tasks.search_aware.arms import ENCODERS, Arm, ArmLaboratory, arm
 
 SIZES = {
-    "cpu": Size("tagging-cpu", {"beam": 3, "alpha": 10.0, "epochs": 1.0, "learning_rates": (1e-3, 3e-4)}),
+    "cpu": Size("tagging-cpu", {"beam": 3, "alpha": 10.0, "epochs": 4.0, "learning_rates": (1e-3, 3e-4)}),
     "paper": Size("paper/supertagging", {"beam": 5, "alpha": 10.0, "epochs": 50.0, "learning_rates": (1e-3, 3e-4)}),
 }
 LOCAL, GLOBAL = "soft beam, local", "soft beam, global"

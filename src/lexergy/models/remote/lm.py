@@ -167,7 +167,9 @@ class RemoteLM(LanguageModel):
             for prompt, row in zip(self._prompts(prefix), seeds.tolist(), strict=True)
             for own in row
         ]
-        answers = self.server.client.post_all(self.server.dialect.path, [self.server.dialect.body(draft) for draft in drafts])
+        answers = self.server.client.post_all(
+            self.server.dialect.path, [self.server.dialect.body(draft) for draft in drafts]
+        )
         rows = [self._row(self.server.dialect.written(answer), max_new_tokens, strings) for answer in answers]
         shape = (len(prefix), num_samples)
         exact = self.server.tells_drawn or (decoding == Decoding() and not self.forbidden_tokens)

@@ -243,8 +243,10 @@ ShardsOut = Annotated[
     Path | None,
     typer.Option(
         "--out",
-        help="For large files: keep what is computed in this folder, in shards.",
+        metavar="PATH",
+        help="For large files: keep what is computed in this folder, or at this address, in shards.",
         show_default="none",
+        parser=folder_to_write,
         callback=new_folder,
     ),
 ]

@@ -181,10 +181,13 @@ def _connect(ray: Any) -> None:
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(log_to_driver=False, logging_level="error")
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # Ray raises whatever comes, `Exception` itself when it starts too slowly
+        address = os.environ.get("RAY_ADDRESS")
         raise LexergyError(
-            f"no Ray cluster at RAY_ADDRESS={os.environ.get('RAY_ADDRESS', '')} ({first_line(error)}); start one with "
-            "`ray start --head`, or unset it to use this machine."
+            f"no Ray cluster at RAY_ADDRESS={address} ({first_line(error)}); start one with `ray start --head`, or "
+            "unset it to use this machine."
+            if address
+            else f"Ray does not start on this machine ({first_line(error)}); try again when it is less busy."
         ) from error
     if in_main:
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own says nothing to the person who waits

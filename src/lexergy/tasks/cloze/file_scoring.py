@@ -4,7 +4,7 @@ The file is first kept in shards of lines; their scores are shards of the same l
 where it was, and no more than a few shards are in memory.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def score_file(
         content = {"content": content_hash(file), "per_shard": TEXTS_AT_ONCE}
         lines = stage_of_rows(workspace, "lines", content, lambda: _tables(file))
         scores = stage_from_rows(
-            workspace, "scores", config, lines, lambda table: _to_table(_scores(scorer, table, relative))
+            workspace, "scores", config, lines, lambda table: score_table(scorer, table, relative=relative)
         )
         for texts, scored in shards_of(lines, scores):
             seconds = scores.seconds * len(texts) / scores.facts["rows"]
@@ -55,15 +55,12 @@ def _tables(file: Path) -> Iterator[pa.Table]:
         raise LexergyError(f"the file `{file}` holds no text; expected one sentence a line.")
 
 
-def _scores(scorer: TextScorer, lines: pa.Table, relative: bool) -> list[TextScore]:
+def score_table(scorer: TextScorer, lines: pa.Table, *, relative: bool = False) -> pa.Table:
+    """A row for each line; equal ones are scored once."""
     texts = lines.column(TEXT).to_pylist()
     unique = list(dict.fromkeys(texts))
     by_text = dict(zip(unique, fresh_scores(scorer, unique, relative=relative), strict=True))
-    return [by_text[text] for text in texts]
-
-
-def _to_table(scores: Iterable[TextScore]) -> pa.Table:
-    rows = list(scores)
+    rows = [by_text[text] for text in texts]
     return pa.table(
         {
             "log_score": pa.array([score.log_score for score in rows], pa.float64()),

@@ -10,8 +10,11 @@ from fsspec.core import url_to_fs
 from lexergy.data.corpora import load_corpus
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, atomic_write_bytes, atomic_write_text, remove
+from lexergy.models.masked.lm import MaskedLM
+from lexergy.models.scoring.kinds import load_scorer
 from lexergy.runs.fingerprint import fingerprint
-from lexergy.storage import fetched, is_address, mirror_of, mirrored, refresh, shown
+from lexergy.storage import addressed, fetched, is_address, mirror_of, mirrored, refresh
+from lexergy.testing import EnumerableMaskedLM
 from toys.places import Disk, another_machine
 
 
@@ -69,7 +72,7 @@ def test_what_is_removed_is_gone_everywhere(place, monkeypatch, tmp_path):
     filesystem.rm_file(f"{root}/later")
     (folder / "unpublished").write_text("being written by somebody")
     assert set(files_in(fetched(place))) == {"kept", "unpublished"}
-    mirror_of(folder).discard_unpublished()
+    mirror_of(folder).discard_unpublished(folder)
     assert set(files_in(folder)) == {"kept"}
 
 
@@ -110,7 +113,7 @@ def test_a_killed_writers_half_file_is_no_file_and_is_removed(disk_place):
     atomic_write_text(folder / "whole", "whole")
     put(f"{disk_place}/.shard.1234-0123abcd-0123abcd.partial", b"half")
     assert set(files_in(fetched(disk_place))) == {"whole"}
-    mirror_of(folder).discard_unpublished()
+    mirror_of(folder).discard_unpublished(folder)
     assert names_at(disk_place) == {"whole"}
 
 
@@ -180,6 +183,15 @@ def test_a_corpus_at_an_address_is_the_corpus(place, tmp_path):
     assert fingerprint(place) != fingerprint(str(tmp_path / "texts"))
 
 
+def test_a_model_at_an_address_is_the_model(place, tmp_path):
+    EnumerableMaskedLM().save_pretrained(tmp_path / "model")
+    for file in (tmp_path / "model").iterdir():
+        put(f"{place}/{file.name}", file.read_bytes())
+    here, there = (load_scorer(source).score(["the state of union"]) for source in (tmp_path / "model", place))
+    assert here[0].log_scores == there[0].log_scores
+    assert MaskedLM.from_pretrained(place).tokenizer.get_vocab()
+
+
 def test_an_address_of_nothing_is_a_mistake(place):
     with pytest.raises(LexergyError, match=r"there is nothing at .*://.*; check the address"):
         fetched(place)
@@ -196,8 +208,8 @@ def test_paths_are_paths(own_cache, tmp_path):
 
 def test_people_read_addresses(memory_place):
     folder = mirrored(memory_place)
-    assert shown(f"the run {folder / 'lm'} is broken") == f"the run {memory_place}/lm is broken"
-    assert shown(folder) == memory_place
+    assert addressed(f"the run {folder / 'lm'} is broken") == f"the run {memory_place}/lm is broken"
+    assert addressed(folder) == memory_place
 
 
 @pytest.mark.parametrize(

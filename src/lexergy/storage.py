@@ -60,7 +60,9 @@ def mirrored(place: str | Path) -> Path:
         ('runs/mine', 'mine')
     """
     if not is_address(place):
-        _refuse_collapsed(place)
+        address = collapsed_address(place) if isinstance(place, Path) else None
+        if address is not None:
+            raise LexergyError(f"{place} is a Path, which has lost a `/` of {address}; expected a string.")
         return Path(place)
     protocol, rest = str(place).split("://", 1)
     if protocol.lower() in FILES:
@@ -73,13 +75,24 @@ def mirrored(place: str | Path) -> Path:
     return known.path
 
 
+def collapsed_address(path: Path) -> str | None:
+    """The address that a path was made of by mistake, which took one of its slashes."""
+    match = re.fullmatch(r"([a-z][a-z0-9]+):/(.+)", str(path))
+    return None if match is None or Path(f"{match[1]}:").exists() else f"{match[1]}://{match[2]}"
+
+
 def fetched(place: str | Path) -> Path:
     """The path of a place; what is new at an address is brought first."""
     path = mirrored(place)
     mirror = mirror_of(path)
-    if mirror is not None and is_address(place) and not mirror.fetch(path):
+    if mirror is not None and path == mirror.path and not mirror.fetch(path):
         raise LexergyError(f"there is nothing at {mirror.address}; check the address.")
     return path
+
+
+def fetched_source(source: str | Path) -> str:
+    """A source that may be a name too, as it is; that of an address is the mirror's path, brought up to date."""
+    return str(fetched(source)) if is_address(source) else str(source)
 
 
 def refresh(path: Path, *, leave: str | None = None) -> None:
@@ -95,13 +108,13 @@ def mirror_of(path: Path) -> "Mirror | None":
     return publisher if isinstance(publisher, Mirror) else None
 
 
-def shown(text: str | Path) -> str:
+def addressed(text: str | Path) -> str:
     """A text for people, with addresses where it names mirrors."""
-    shown = str(text)
+    told = str(text)
     for folder, publisher in publishers.items():
         if isinstance(publisher, Mirror):
-            shown = shown.replace(str(folder), publisher.address)
-    return shown
+            told = told.replace(str(folder), publisher.address)
+    return told
 
 
 class _Record(NamedTuple):
@@ -135,11 +148,15 @@ class Mirror:
         finally:
             self._still_mine.remove(still_mine)
 
+    def remote(self, path: Path) -> str:
+        """Where fsspec's file system has a path of the mirror."""
+        return self._remote(self._name(path))
+
     def list(self, path: Path) -> dict[str, Info]:
         """What is at the address of a path, by name below the mirror's root ("" for a mirror of one file)."""
         with asking(self.address):
             self.filesystem.invalidate_cache()
-            listed = self.filesystem.find(self._remote(self._name(path)), detail=True)
+            listed = self.filesystem.find(self.remote(path), detail=True)
         names = {remote.removeprefix(self.root).lstrip("/"): info for remote, info in listed.items()}
         return {name: info for name, info in names.items() if info["type"] == "file" and not _is_private(name)}
 
@@ -181,13 +198,13 @@ class Mirror:
                 self._upload(file, name)
         self.remove_all(name for name in self.list(folder) if name not in here and name not in kept)
 
-    def discard_unpublished(self) -> None:
-        """Remove what killed processes left here and half-written at the address; none may be at work there."""
-        for file in self.path.rglob("*"):
+    def discard_unpublished(self, folder: Path) -> None:
+        """Remove what killed processes left in a folder and half-written at its address; none may be at work there."""
+        for file in folder.rglob("*"):
             if file.is_file() and not self._is_published(self._name(file)):
                 file.unlink()
         with asking(self.address):
-            for remote in self.filesystem.find(self.root):
+            for remote in self.filesystem.find(self.remote(folder)):
                 if PARTIAL_NAME.fullmatch(remote.rpartition("/")[2]):
                     self.filesystem.rm_file(remote)
 
@@ -342,10 +359,4 @@ def _version(info: Info) -> str:
 
 def _is_private(name: str) -> bool:
     """Locks, and what is being written."""
-    return name.startswith(f"{LOCKS}/") or PARTIAL_NAME.fullmatch(name.rpartition("/")[2]) is not None
-
-
-def _refuse_collapsed(place: str | Path) -> None:
-    match = re.match(r"([a-z][a-z0-9]+):/[^/]", str(place))
-    if isinstance(place, Path) and match is not None and not Path(f"{match[1]}:").exists():
-        raise LexergyError(f"{place} is a Path, which has lost a `/` of its address; expected a string.")
+    return LOCKS in name.split("/") or PARTIAL_NAME.fullmatch(name.rpartition("/")[2]) is not None

@@ -35,17 +35,17 @@ def hold_elsewhere(mirror, beat=0, number=1, **content):
 
 
 def test_a_lease_has_one_holder_until_it_is_given_back(mirror):
-    with Lease(mirror, ".lock"):
+    with Lease(mirror, mirror.path, ".lock"):
         with pytest.raises(Timeout):
-            Lease(mirror, ".lock", timeout=0).acquire()
-        with Lease(mirror, ".part-1-of-2.lock", timeout=0):
-            assert leases.lease_names(mirror) == [".lock", ".part-1-of-2.lock"]
-    with Lease(mirror, ".lock", timeout=0), pytest.raises(Timeout):
-        Lease(mirror, ".lock", timeout=0).acquire()
+            Lease(mirror, mirror.path, ".lock", timeout=0).acquire()
+        with Lease(mirror, mirror.path, ".part-1-of-2.lock", timeout=0):
+            assert leases.lease_names(mirror, mirror.path) == [".lock", ".part-1-of-2.lock"]
+    with Lease(mirror, mirror.path, ".lock", timeout=0), pytest.raises(Timeout):
+        Lease(mirror, mirror.path, ".lock", timeout=0).acquire()
 
 
 def test_who_waits_gets_it(mirror, quick):
-    first, second = Lease(mirror, ".lock"), Lease(mirror, ".lock")
+    first, second = Lease(mirror, mirror.path, ".lock"), Lease(mirror, mirror.path, ".lock")
     first.acquire()
     waiting = threading.Thread(target=second.acquire)
     waiting.start()
@@ -60,7 +60,7 @@ def test_who_waits_gets_it(mirror, quick):
 def test_a_dead_process_of_this_machine_holds_nothing(mirror):
     hold_elsewhere(mirror, here=leases._here(), process=2**22 + 1, started=0.0)
     started = time.monotonic()
-    with Lease(mirror, ".lock", timeout=0):
+    with Lease(mirror, mirror.path, ".lock", timeout=0):
         assert time.monotonic() - started < leases.DEAD_SECONDS / 2
 
 
@@ -70,15 +70,15 @@ def test_a_living_process_of_this_machine_is_not_taken_for_a_dead_one_of_its_num
     own = psutil.Process()
     hold_elsewhere(mirror, here=leases._here(), process=own.pid, started=own.create_time())
     with pytest.raises(Timeout):
-        Lease(mirror, ".lock", timeout=0).acquire()
+        Lease(mirror, mirror.path, ".lock", timeout=0).acquire()
     hold_elsewhere(mirror, here=leases._here(), process=own.pid, started=own.create_time() - 1000)
-    Lease(mirror, ".lock", timeout=0).acquire()
+    Lease(mirror, mirror.path, ".lock", timeout=0).acquire()
 
 
 def test_a_silent_machine_is_believed_to_live_for_a_while(mirror, quick, capsys):
     hold_elsewhere(mirror)
     started = time.monotonic()
-    with Lease(mirror, ".lock", timeout=0):
+    with Lease(mirror, mirror.path, ".lock", timeout=0):
         assert time.monotonic() - started >= leases.DEAD_SECONDS
     assert "looking whether elsewhere is still at work" in capsys.readouterr().err
 
@@ -97,7 +97,7 @@ def test_a_machine_that_shows_signs_of_life_keeps_its_lease(mirror, quick):
     living.start()
     try:
         with pytest.raises(Timeout):
-            Lease(mirror, ".lock", timeout=0).acquire()
+            Lease(mirror, mirror.path, ".lock", timeout=0).acquire()
     finally:
         ended.set()
         living.join()
@@ -109,7 +109,7 @@ def test_of_many_who_find_a_dead_holder_one_takes_over(mirror, quick):
 
     def take():
         start.wait()
-        lease = Lease(mirror, ".lock", timeout=0)
+        lease = Lease(mirror, mirror.path, ".lock", timeout=0)
         try:
             lease.acquire()
             taken.append(lease)
@@ -127,7 +127,7 @@ def test_of_many_who_find_a_dead_holder_one_takes_over(mirror, quick):
 
 def test_who_lost_its_lease_publishes_nothing(mirror, quick):
     atomic_write_text(mirror.path / "before", "before")
-    with Lease(mirror, ".lock") as lease:
+    with Lease(mirror, mirror.path, ".lock") as lease:
         atomic_write_text(mirror.path / "during", "during")
         hold_elsewhere(mirror, number=2)
         lease._thread.join(10)
@@ -138,4 +138,4 @@ def test_who_lost_its_lease_publishes_nothing(mirror, quick):
     assert set(mirror.list(mirror.path)) == {"before", "during"}
     threading.Timer(0.3, hold_elsewhere, [mirror, 5, 2]).start()
     with pytest.raises(Timeout):  # giving back what it has lost takes nothing from the new holder
-        Lease(mirror, ".lock", timeout=0).acquire()
+        Lease(mirror, mirror.path, ".lock", timeout=0).acquire()

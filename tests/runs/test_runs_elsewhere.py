@@ -11,6 +11,7 @@ import pytest
 from fsspec.core import url_to_fs
 
 from lexergy.errors import LexergyError
+from lexergy.runs import processes
 from lexergy.runs.parts import PartDone, doing_part, read_part
 from lexergy.runs.stages import MANIFEST, PARTIAL
 from lexergy.runs.workspace import open_workspace
@@ -173,6 +174,18 @@ def test_what_a_killed_process_left_unpublished_is_not_taken_for_its_work(place,
     with open_workspace(place, seed=0, progress=False):
         assert not leftover.exists()
     assert data(at(place)) == whole
+
+
+def test_a_process_of_another_machine_waits_for_what_the_first_one_writes(place, monkeypatch, tmp_path):
+    monkeypatch.setattr(processes, "POLL_SECONDS_ELSEWHERE", 0.05)
+    build(place)
+    another_machine(monkeypatch, tmp_path)
+    monkeypatch.setenv("RANK", "1")
+    looked = []
+    path = mirrored(place) / "rows" / MANIFEST
+    processes.wait_until(lambda: len(looked.append(1) or looked) > 100 or path.is_file(), path)
+    assert path.is_file()
+    assert build(place, compute=None).name == "rows"
 
 
 def start(script, place, cache):

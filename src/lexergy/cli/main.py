@@ -40,7 +40,7 @@ from lexergy.cli.verbs import (
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
 from lexergy.files import final_name, first_line
-from lexergy.storage import shown
+from lexergy.storage import addressed
 
 app = typer.Typer(
     name="lexergy",
@@ -238,5 +238,5 @@ def _close_stdout() -> None:
 
 
 def _fail(failure: Failure) -> int:
-    print(shown(failure.message), file=sys.stderr)
+    print(addressed(failure.message), file=sys.stderr)
     return failure.status

@@ -13,6 +13,7 @@ import typer
 
 from lexergy.errors import LexergyError
 from lexergy.recipes.limits import limit_of, shown
+from lexergy.storage import collapsed_address, mirrored
 
 if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
@@ -60,8 +61,24 @@ def positive(remedy: str) -> Check:
     return check
 
 
+def as_written(text: str) -> str:
+    """A place as it was given: as a path, `s3://bucket` would lose a slash."""
+    return text
+
+
+def known_place(param: typer.CallbackParam, value: str | Path | None) -> Path | None:
+    """The path of a folder, or of the local copy of an address; nothing is fetched yet."""
+    return None if value is None else mirrored(value)
+
+
+def new_place(param: typer.CallbackParam, value: str | Path | None) -> Path | None:
+    """The path of a folder, or of an address's local copy, in which all that is written is published."""
+    return new_folder(param, known_place(param, value))
+
+
 def new_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
     """Refuse a file that could not be written, before the work whose result it is for."""
+    _check_local(param.opts[0], value)
     if value is not None and value.is_dir():
         raise LexergyError(f"`{param.opts[0]}` is {value}, a folder; expected a file to write.")
     return _writable(param.opts[0], value)
@@ -69,6 +86,7 @@ def new_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
 
 def new_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
     """Refuse a folder that could not be written, before any work."""
+    _check_local(param.opts[0], value)
     if value == Path():
         raise LexergyError(
             f"`{param.opts[0]}` is the current folder; expected one of the results' own, such as runs/mine."
@@ -76,6 +94,13 @@ def new_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
     if value is not None and value.exists() and not value.is_dir():
         raise LexergyError(f"`{param.opts[0]}` is {value}, a file; expected a folder, new or of an earlier run.")
     return _writable(param.opts[0], value)
+
+
+def _check_local(option: str, path: Path | None) -> None:
+    """Refuse an address where a path is meant, before it becomes folders of strange names."""
+    address = None if path is None else collapsed_address(path)
+    if address is not None:
+        raise LexergyError(f"`{option}` is {address}; expected a path of this machine; copy it there afterwards.")
 
 
 def _writable(option: str, path: Path | None) -> Path | None:
@@ -160,20 +185,6 @@ def choose_energy(result: "RunResult", name: str | None) -> str:
     return name or names[0]
 
 
-def folder_to_read(text: str) -> Path:
-    """A folder, or the local copy of an address such as `s3://bucket/run`, brought up to date."""
-    from lexergy.storage import fetched
-
-    return fetched(text)
-
-
-def folder_to_write(text: str) -> Path:
-    """A folder, or the local copy of an address, in which all that is written is published."""
-    from lexergy.storage import mirrored
-
-    return mirrored(text)
-
-
 WHOLE_VOCABULARY = "give `--top-p 1` to sample from the whole vocabulary"
 
 RecipeName = Annotated[
@@ -182,7 +193,10 @@ RecipeName = Annotated[
 RunFolder = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN", help="Folder of a run, such as runs/quickstart or s3://bucket/run.", parser=folder_to_read
+        metavar="RUN",
+        help="Folder of a run, such as runs/quickstart or s3://bucket/run.",
+        parser=as_written,
+        callback=known_place,
     ),
 ]
 ScorerName = Annotated[
@@ -227,7 +241,8 @@ TopP = Annotated[
     ),
 ]
 OUT_HELP = "Folder to write to, here or at an address such as s3://bucket/run."
-Out = Annotated[Path, typer.Option("--out", metavar="PATH", help=OUT_HELP, parser=folder_to_write, callback=new_folder)]
+Out = Annotated[Path, typer.Option("--out", metavar="PATH", help=OUT_HELP, parser=as_written, callback=new_place)]
+LocalOut = Annotated[Path, typer.Option("--out", help="Folder of this machine to write to.", callback=new_folder)]
 RecipeOut = Annotated[
     Path | None,
     typer.Option(
@@ -235,8 +250,8 @@ RecipeOut = Annotated[
         metavar="PATH",
         help=OUT_HELP,
         show_default="runs/<the recipe's name>",
-        parser=folder_to_write,
-        callback=new_folder,
+        parser=as_written,
+        callback=new_place,
     ),
 ]
 ShardsOut = Annotated[

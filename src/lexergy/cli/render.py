@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lexergy.storage import shown
+from lexergy.storage import addressed
 
 
 def to_plain(value: Any) -> Any:
@@ -31,7 +31,7 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Path):
-        return shown(value)
+        return addressed(value)
     return value
 
 
@@ -84,7 +84,7 @@ def print_paragraphs(*texts: str) -> None:
 def print_lines(*lines: str) -> None:
     """Lines as they are: no wrapping, so that a path or a command can be copied."""
     for line in lines:
-        print(shown(line))
+        print(addressed(line))
 
 
 def plural(number: int, noun: str) -> str:

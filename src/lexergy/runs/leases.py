@@ -66,13 +66,13 @@ class _Watch:
 
 
 class Lease:
-    """A lock of a mirror's address by name; used as `filelock.FileLock` is."""
+    """A lock by name of a folder in a mirror; used as `filelock.FileLock` is."""
 
-    def __init__(self, mirror: Mirror, name: str, timeout: float = -1) -> None:
+    def __init__(self, mirror: Mirror, folder: Path, name: str, timeout: float = -1) -> None:
         self.name = name
         self._mirror = mirror
         self._timeout = timeout
-        self._folder = f"{mirror.root}/{LOCKS}/{name}"
+        self._folder = f"{mirror.remote(folder)}/{LOCKS}/{name}"
         self._owner = uuid.uuid4().hex
         self._number = 0
         self._beat = 0
@@ -121,10 +121,9 @@ class Lease:
             with asking(self._mirror.address):
                 filesystem.makedirs(self._folder, exist_ok=True)
                 filesystem.pipe_file(self._path(number), self._content(), mode="create")
-        except LexergyError as error:
-            if isinstance(error.__cause__, FileExistsError):
-                return False
-            raise
+        except LexergyError:  # stores have many ways to say that it is there already
+            if number not in self._numbers():
+                raise
         last, content = self._last()
         if last != number or content is None or content.get("owner") != self._owner:
             return False
@@ -196,11 +195,11 @@ class Lease:
         return f"{self._folder}/{number:08d}"
 
 
-def lease_names(mirror: Mirror) -> list[str]:
-    """The leases that were ever taken of a mirror's address."""
+def lease_names(mirror: Mirror, folder: Path) -> list[str]:
+    """The leases of a folder that were ever taken."""
     with asking(mirror.address):
         mirror.filesystem.invalidate_cache()
-        paths = mirror.filesystem.find(f"{mirror.root}/{LOCKS}")
+        paths = mirror.filesystem.find(f"{mirror.remote(folder)}/{LOCKS}")
     return sorted({path.split("/")[-2] for path in paths})
 
 

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from lexergy.errors import LexergyError
 from lexergy.runs.leases import Lease, lease_names
 from lexergy.runs.parts import Part, current_part
-from lexergy.storage import mirror_of, shown
+from lexergy.storage import addressed, mirror_of
 
 LOCK = ".lock"
 PART_LOCKS = ".part-*.lock"
@@ -33,7 +33,7 @@ def locked(folder: Path, *, progress: bool) -> Iterator[bool]:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise LexergyError(
-            f"{shown(folder)} is a file; expected a folder for the run, new or of an earlier run."
+            f"{addressed(folder)} is a file; expected a folder for the run, new or of an earlier run."
         ) from None
     part = current_part()
     with _whole(folder) if part is None else _shared(folder, part, progress) as alone:
@@ -47,14 +47,15 @@ def _whole(folder: Path) -> Iterator[bool]:
         lock.acquire()
     except Timeout:
         raise LexergyError(
-            f"another process is writing the run {shown(folder)}; wait until it has finished, or choose another folder."
+            f"another process is writing the run {addressed(folder)}; wait until it has finished, or choose another "
+            "folder."
         ) from None
     try:
         busy = [name for name in _part_locks(folder) if not _removed(folder, name)]
         if busy:
             raise LexergyError(
-                f"{len(busy)} of the parts of the run {shown(folder)} are at work; wait until they are done, or choose "
-                "another folder."
+                f"{len(busy)} of the parts of the run {addressed(folder)} are at work; wait until they are done, or "
+                "choose another folder."
             )
         yield True
     finally:
@@ -74,7 +75,7 @@ def _shared(folder: Path, part: Part, progress: bool) -> Iterator[bool]:
         own.acquire()
     except Timeout:
         raise LexergyError(
-            f"another process does part {part} of the run {shown(folder)}; wait until it is done."
+            f"another process does part {part} of the run {addressed(folder)}; wait until it is done."
         ) from None
     try:
         lock = _lock(folder, LOCK)
@@ -87,12 +88,12 @@ def _shared(folder: Path, part: Part, progress: bool) -> Iterator[bool]:
 
 def _lock(folder: Path, name: str, timeout: float = -1) -> Lock:
     mirror = mirror_of(folder)
-    return FileLock(folder / name, timeout=timeout) if mirror is None else Lease(mirror, name, timeout=timeout)
+    return FileLock(folder / name, timeout=timeout) if mirror is None else Lease(mirror, folder, name, timeout)
 
 
 def _part_locks(folder: Path) -> list[str]:
     mirror = mirror_of(folder)
-    names = [path.name for path in folder.glob(PART_LOCKS)] if mirror is None else lease_names(mirror)
+    names = [path.name for path in folder.glob(PART_LOCKS)] if mirror is None else lease_names(mirror, folder)
     return [name for name in names if name != LOCK]
 
 

@@ -166,7 +166,7 @@ def open_workspace(
         if alone:
             mirror = mirror_of(folder)
             if mirror is not None:
-                mirror.discard_unpublished()
+                mirror.discard_unpublished(folder)
             remove_leftovers(folder)
         yield Workspace(folder, seed, progress, alone=alone)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Seed, Temperature, TopP, at_least
+from lexergy.cli.options import Json, Seed, Temperature, TopP, at_least, new_file
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table, to_plain, visible
 from lexergy.errors import LexergyError
 
@@ -40,7 +40,11 @@ class StartChoice(StrEnum):
 
 
 MaskedModel = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A masked LM: its folder, a Hub name, or a run with a `masked_lm`.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A masked LM: its folder, a Hub name, or a run with a `masked_lm`.",
+    ),
 ]
 Prompts = Annotated[
     list[str] | None,
@@ -114,7 +118,8 @@ Start = Annotated[
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Write the energies of all chains, sweep by sweep, to this PNG.")
+    Path | None,
+    typer.Option("--plot", help="Write the energies of all chains, sweep by sweep, to this PNG.", callback=new_file),
 ]
 
 

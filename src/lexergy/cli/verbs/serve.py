@@ -5,12 +5,19 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import RunFolder, at_least, positive
+from lexergy.cli.options import RunFolder, as_written, at_least, known_place, positive
 from lexergy.errors import LexergyError
 
 DetectorFolder = Annotated[
     Path | None,
-    typer.Option("--detector", help="Folder of `lexergy detect train`, for /v1/detect.", show_default="none"),
+    typer.Option(
+        "--detector",
+        metavar="PATH",
+        help="Folder of `lexergy detect train`, for /v1/detect.",
+        show_default="none",
+        parser=as_written,
+        callback=known_place,
+    ),
 ]
 ScorerModel = Annotated[
     str | None,
@@ -90,6 +97,7 @@ def serve(
     """
     from lexergy.runs.records import load_run
     from lexergy.serve.extra import need_extra
+    from lexergy.storage import fetched
 
     need_extra()
     keys = tuple(key.strip() for key in (api_key or "").split(",") if key.strip())
@@ -102,6 +110,7 @@ def serve(
     from lexergy.serve.api.settings import ServerSettings
 
     if detector is not None:
+        detector = fetched(detector)
         read_settings(detector / STAGE if (detector / STAGE).is_dir() else detector)
     settings = ServerSettings(
         keys=keys,

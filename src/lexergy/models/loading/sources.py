@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, cache_folder, first_line, read_json, reading, remove_partials
 from lexergy.models.loading.sizes import check_sizes
+from lexergy.storage import fetched
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ def resolve_causal_lm(source: str | Path) -> Resolved:
     name = str(source)
     if name in CAUSAL_LMS:
         return Resolved(_converted(packaged_paths(CAUSAL_LMS[name])), name)
-    path = Path(name).expanduser()
+    path = fetched(name).expanduser()
     if path.suffix == ".gguf":
         if not path.is_file():
             raise LexergyError(f"The model file `{source}` does not exist; check the path.")
@@ -80,7 +81,7 @@ def resolve_encoder(source: str | Path, known: Collection[str] = tuple(ENCODERS)
         return Resolved(whole_folder(packaged_paths(ENCODERS[name])[0]), name)
     if name.endswith(".gguf"):
         raise LexergyError(f"The encoder `{source}` is a GGUF file; expected a folder written by `save_pretrained`.")
-    return _folder_or_hub(Path(name).expanduser(), name, known, "a folder written by `save_pretrained`")
+    return _folder_or_hub(fetched(name).expanduser(), name, known, "a folder written by `save_pretrained`")
 
 
 def model_type_of(folder: str | Path) -> str | None:

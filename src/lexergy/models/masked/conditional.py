@@ -24,6 +24,7 @@ from lexergy.models.loading.sources import model_type_of
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.loading.weights import load_weights
 from lexergy.models.masked.lm import MaskedLM
+from lexergy.storage import fetched
 
 SOURCES_AT_ONCE = 256
 SOURCES_REMEMBERED = 2**12
@@ -42,7 +43,7 @@ class ConditionalMaskedLM(MaskedLM):
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "ConditionalMaskedLM":
         """A folder that holds such a model, or a translation recipe's run with its stage `model`."""
-        run = Path(source).expanduser()
+        run = fetched(source).expanduser()
         folder = run / "model" if (run / "model").is_dir() else run
         if model_type_of(folder) != ConditionalTransformerConfig.model_type:
             raise LexergyError(

@@ -18,6 +18,7 @@ from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.weights import load_masked_lm
+from lexergy.storage import fetched_source
 
 MASK_IN_PROMPT = "[MASK]"  # however the tokenizer spells its own
 TOKENS_AT_ONCE = 2**13
@@ -63,6 +64,7 @@ class MaskedLM:
     @classmethod
     def from_pretrained(cls, source: str | Path) -> "MaskedLM":
         """A folder or Hub name of a masked LM, or a run of Lexergy with a stage `masked_lm`."""
+        source = fetched_source(source)
         stage = Path(source).expanduser() / "masked_lm"
         loaded = load_masked_lm(str(stage if stage.is_dir() else source))
         if loaded.tokenizer is None:

@@ -8,6 +8,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.scoring import causal, electric, masked, ngram, remote, two_tower
 from lexergy.models.scoring.scorer import TextScorer
 from lexergy.models.scoring.source import ModelSource
+from lexergy.storage import fetched_source
 
 
 class Kind(NamedTuple):
@@ -43,7 +44,7 @@ def load_scorer(source: str | Path) -> TextScorer:
         >>> len(score.log_scores), score.log_score == sum(score.log_scores)
         (4, True)
     """
-    model = ModelSource(str(source))
+    model = ModelSource(fetched_source(source))
     for kind in KINDS.values():
         if kind.matches(model):
             return kind.load(model)

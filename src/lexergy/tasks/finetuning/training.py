@@ -21,6 +21,7 @@ from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, open_workspace
+from lexergy.storage import fetched
 from lexergy.tasks.finetuning.examples import FinetuneData
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
 from lexergy.training.objectives.finetuning import Finetuning, LabelledRows, layer_rate_factors
@@ -74,10 +75,11 @@ def finetune(
 
 def load_finetuned(folder: str | Path) -> Finetuned:
     """The best model of a folder that `finetune` wrote, or the model of a folder of one seed."""
-    report = Path(folder) / REPORT_FILE
+    folder = fetched(folder)
+    report = folder / REPORT_FILE
     if report.is_file():
         with reading(report):
-            folder = inside(Path(folder), read_json(report, dict)["best"])
+            folder = inside(folder, read_json(report, dict)["best"])
     return Finetuned.from_pretrained(folder)
 
 

@@ -11,6 +11,7 @@ from lexergy.runs.processes import is_main_process
 from lexergy.runs.records import HISTORY_FILE
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
+from lexergy.storage import fetched, mirrored
 from lexergy.tasks.search_aware.judging import Metric, fall_off_shares, judge, metric_of, unknown_labels
 from lexergy.tasks.search_aware.laboratory import EVALUATION, SequenceLaboratory, open_laboratory
 
@@ -49,13 +50,13 @@ def train_sequences(
         evaluation = evaluation_stage(laboratory, objective)
         report = _report(laboratory, objective, stages, evaluation)
         if is_main_process():
-            atomic_write_json(Path(folder) / REPORT_FILE, asdict(report))
+            atomic_write_json(mirrored(folder) / REPORT_FILE, asdict(report))
     return report
 
 
 def load_report(folder: str | Path) -> SequenceReport:
     """What `train_sequences` wrote."""
-    path = Path(folder) / REPORT_FILE
+    path = fetched(folder) / REPORT_FILE
     with reading(path):
         content = read_json(path, dict)
         by_beam = {
@@ -71,8 +72,8 @@ def load_sequence_model(folder: str | Path) -> Seq2Seq:
 
 def model_folder(folder: str | Path) -> Path:
     """Where the model of a run lies; a model's own folder as it is."""
-    is_run = (Path(folder) / REPORT_FILE).is_file()
-    return Path(folder) / load_report(folder).model if is_run else Path(folder)
+    folder = fetched(folder)
+    return folder / load_report(folder).model if (folder / REPORT_FILE).is_file() else folder
 
 
 def evaluation_stage(laboratory: SequenceLaboratory, name: str) -> Stage:

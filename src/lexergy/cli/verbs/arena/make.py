@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lexergy.cli.engines import in_parts
-from lexergy.cli.options import EnergyName, Json, Out, Seed, Temperature, TopP, at_least, choose_energy
+from lexergy.cli.options import EnergyName, Json, LocalOut, Seed, Temperature, TopP, at_least, choose_energy
 from lexergy.cli.render import lexergy_command, print_json, print_lines
 from lexergy.cli.verbs.arena.plan import PagesPerPerson, VotesPerPair
 from lexergy.cli.verbs.generate import DEFAULT_TOP_K, NumCandidates, TopK
@@ -82,7 +82,7 @@ Code = Annotated[
 @in_parts
 def make(
     sources: Sources,
-    out: Out,
+    out: LocalOut,
     files: Files = False,
     people: People = None,
     models: Models = "base,joint",

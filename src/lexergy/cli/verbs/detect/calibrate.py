@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Out
+from lexergy.cli.options import Json, LocalOut
 from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
 from lexergy.cli.verbs.detect.files import DetectorFolder
 from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
@@ -16,7 +16,7 @@ def calibrate(
     model: DetectorFolder,
     human: Human,
     machine: MachineTexts,
-    out: Out,
+    out: LocalOut,
     human_field: HumanField = "text",
     machine_field: MachineField = "text",
     as_json: Json = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.engines import check_shards, in_parts
-from lexergy.cli.options import Html, Json, ShardsOut, TextField
+from lexergy.cli.options import Html, Json, ShardsOut, TextField, as_written, known_place
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
 from lexergy.errors import LexergyError
 
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from lexergy.tasks.detection.judging import Judged
 
 
-DetectorFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy detect train`.")]
+DetectorFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Folder written by `lexergy detect train`.", parser=as_written, callback=known_place
+    ),
+]
 Sources = Annotated[
     list[str],
     typer.Argument(metavar="FILE...", help="Text files, JSONL files (a text a line), folders; `-` is stdin."),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import Json, PairField, TextField
+from lexergy.cli.options import Json, PairField, TextField, as_written, known_place
 from lexergy.cli.render import print_json, print_table, visible
 from lexergy.errors import LexergyError
 
@@ -15,7 +15,12 @@ COLUMNS = {
     "span": ("place", "question", "answer"),
 }
 
-FinetunedFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy finetune train`.")]
+FinetunedFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Folder written by `lexergy finetune train`.", parser=as_written, callback=known_place
+    ),
+]
 Source = Annotated[str, typer.Argument(metavar="FILE", help="A file like those it learnt from, without labels.")]
 
 

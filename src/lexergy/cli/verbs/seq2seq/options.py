@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import at_least, positive
+from lexergy.cli.options import as_written, at_least, known_place, positive
 
 
 class NormalisationName(StrEnum):
@@ -28,7 +28,12 @@ class SchemeName(StrEnum):
     iob2 = "iob2"
 
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `lexergy seq2seq train`.")]
+ModelFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="Folder written by `lexergy seq2seq train`.", parser=as_written, callback=known_place
+    ),
+]
 Normalisation = Annotated[
     NormalisationName | None,
     typer.Option(

@@ -261,8 +261,8 @@ ShardsOut = Annotated[
         metavar="PATH",
         help="For large files: keep what is computed in this folder, or at this address, in shards.",
         show_default="none",
-        parser=folder_to_write,
-        callback=new_folder,
+        parser=as_written,
+        callback=new_place,
     ),
 ]
 Html = Annotated[

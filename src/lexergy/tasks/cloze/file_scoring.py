@@ -16,6 +16,7 @@ from lexergy.models.scoring.scorer import TextScore, TextScorer
 from lexergy.runs.fingerprint import content_hash, fingerprint
 from lexergy.runs.rows import shards_of, stage_from_rows, stage_of_rows
 from lexergy.runs.workspace import open_workspace
+from lexergy.storage import fetched
 from lexergy.tasks.cloze.scoring import TEXTS_AT_ONCE, ScoredTexts, fresh_scores
 
 TEXT = "text"
@@ -31,7 +32,7 @@ def score_file(
     progress: bool = True,
 ) -> Iterator[ScoredTexts]:
     """The lines of a file and their scores by the model `source`, in order, some thousands at a time."""
-    file = Path(file)
+    file = fetched(file)
     if relative:
         scorer.log_frequencies([])  # says at once if it cannot
     config = {"model": (fingerprint(source) or source) + scorer.edition, "relative": relative}

@@ -164,7 +164,8 @@ def trainings(recipe: ResidualRecipe) -> list[Trained]:
     pair = 2 * (recipe.windows.prefix + recipe.windows.continuation)
     trained = [Trained("lm", recipe.lm.train.training, recipe.lm.train.max_length)]
     if recipe.masked_lm is not None:
-        trained.append(Trained("masked_lm", recipe.masked_lm.training, recipe.masked_lm.max_length))
+        start = "bit-med" if "bit-med" in recipe.energies else "masked_lm"  # as large as the energy that starts from it
+        trained.append(Trained(start, recipe.masked_lm.training, recipe.masked_lm.max_length))
     for name, baseline in recipe.baselines.items():
         trained.append(Trained(name, baseline.training, recipe.lm.train.max_length, PRINTED["lm"] * (name == "ralm")))
     return trained + [Trained(name, recipe.energies[name].training, pair) for name in recipe.trained_energies]

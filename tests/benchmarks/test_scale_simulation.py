@@ -22,7 +22,7 @@ def scale(monkeypatch):
 
 
 def quick(scale, workers, **settings):
-    return scale.Cluster(workers, **{"start_up": 0.0, "hand_over": 0.0, **settings})
+    return scale.Cluster(workers, **{"start_up": 0.0, "hand_over": 0.0, "per_worker": 0.0, **settings})
 
 
 def test_one_worker_takes_the_sum(scale):
@@ -45,7 +45,7 @@ def test_enough_workers_take_the_longest_and_what_the_driver_does(scale):
 
 
 def test_two_workers_share_as_on_paper(scale):
-    """3 | 1 4, then whoever is free: 3 1 5 2 = 11 beside 1 4 ... as a list is worked off."""
+    """Whoever is free takes the next of the list."""
     free = [0.0, 0.0]
     for seconds in DURATIONS:
         free[free.index(min(free))] += seconds
@@ -95,6 +95,6 @@ def test_trainings_stop_where_gradients_cost_more_than_examples(scale):
 def test_the_study_is_what_the_recipes_say(scale):
     recipe = scale.load_recipe("paper/cc-news-12-layers", scale.ResidualRecipe)
     negatives, perplexity = scale.shard_stages(recipe, scale.V100)
-    assert (negatives.number, perplexity.number) == ((1_000_000 + 2000) // 8 + 0, 1000)
+    assert (negatives.number, perplexity.number) == ((1_000_000 + 2000) // 8, 1000)
     assert {training.name for training in scale.trainings(recipe)} == set(scale.PRINTED) - {"bit-med"}
     assert negatives.seconds == pytest.approx(128 * 40 / (256 / 0.020))

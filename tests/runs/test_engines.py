@@ -144,7 +144,7 @@ def test_a_dead_workers_shard_goes_to_who_is_idle_though_no_new_worker_comes():
     crew = _Crew(ray, None, 1, 0)
     crew.hire()
     crew.hire()
-    assert sorted(index for index, _ in crew.work(deque(range(2)))) == [0, 1]
+    assert sorted(crew.work(deque(range(2)), read=lambda index: f"row {index}")) == [(0, "row 0"), (1, "row 1")]
     crew.dismiss()
     assert (ray.hired, sorted(ray.killed)) == (3, [1, 2, 3])
 

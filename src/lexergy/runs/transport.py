@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -63,7 +64,7 @@ def _room(content: bytes, remainder: int) -> Tensor:
     room = torch.empty(len(content) + CACHE_LINE, dtype=torch.uint8)
     start = (remainder - room.data_ptr()) % CACHE_LINE
     room = room[start : start + len(content)]
-    room.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    room.numpy()[:] = numpy.frombuffer(content, numpy.uint8)  # torch would copy once more to be able to write
     return room
 
 

@@ -1,6 +1,6 @@
 """Score a file of a million lines on two Ray actors, killed and begun again, and watch the memory.
 
-python benchmarks/million_lines.py                                 # an LM of 4 layers and width 256, random weights
+python benchmarks/million_lines.py                                 # an LM of 2 layers and width 128, random weights
 python benchmarks/million_lines.py --lines 20000 --kills 1
 python benchmarks/million_lines.py --model runs/electric-direct-cpu/electric
 
@@ -33,7 +33,7 @@ from lexergy.runs.stages import read_stage
 from lexergy.runs.workspace import stage_store
 from lexergy.tasks.cloze.file_scoring import score_table
 
-VOCABULARY, LAYERS, WIDTH = 4000, 4, 256
+VOCABULARY, LAYERS, WIDTH = 4000, 2, 128
 
 
 def write_lines(path: Path, number: int, seed: int) -> None:

@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from toys.forked import Forked, import_everything
 from toys.staged import PATCHED, make_small, staged_commands
+from toys.timeless import timeless
 
-VARYING = ("seconds", "attempts", "measuring_seconds", "train_seconds", "hypotheses_per_second", "qualifying_code")
 WITHOUT = re.compile(r"stderr|\.lock|.*\.html|.*\.md|.*\.png|.*\.svg")  # pages say how long things took
 SECONDS = 300  # for a whole command
 STARTED_ANEW = 10  # every so manieth process
@@ -67,17 +67,10 @@ def _content(path: Path) -> bytes:
         decoder, text, values = json.JSONDecoder(), data.decode().strip(), []
         while text:  # a value, or one a line
             value, end = decoder.raw_decode(text)
-            values.append(_timeless(value))
+            values.append(timeless(value))
             text = text[end:].lstrip()
         return json.dumps(values, sort_keys=True).encode()
     return data
-
-
-def _timeless(value: object) -> object:
-    if isinstance(value, dict):
-        # A list of files has their sizes, and that of a file with times varies.
-        return {key: _timeless(inner) for key, inner in value.items() if key not in (*VARYING, "files")}
-    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
 class Whole(NamedTuple):

@@ -221,3 +221,16 @@ def test_a_stage_below_another_has_files_of_its_own(tmp_path):
 
         stage = workspace.stage("outer", {}, [], outer)
     assert json.loads((stage.folder / MANIFEST).read_text())["files"] == {"result": 1}
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    workshop = Workshop(tmp_path / "run")
+    workshop.run()
+    names = (".result.77-0123abcd-0123abcd.partial", ".tmpWE6boH")  # of ours, and of safetensors
+    for name in names:
+        (tmp_path / "run" / "one" / name).write_text("x")
+    (tmp_path / "run" / "one" / ".tmp-of-somebody").write_text("x")
+    workshop.run()
+    left = {path.name for path in (tmp_path / "run" / "one").iterdir()}
+    assert ".tmp-of-somebody" in left
+    assert not left.intersection(names)

@@ -1,6 +1,11 @@
-"""Calls and inputs that nobody would make on purpose: each must end as it should, or in a line that says why not."""
+"""Calls and inputs that nobody would make on purpose: each must end as it should, or in a line that says why not.
+
+The call of a number depends on the seed and the number alone, so that any of them can be made again.
+"""
 
 import contextlib
+import copy
+import functools
 import io
 import json
 import random
@@ -8,75 +13,80 @@ import shutil
 import signal
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet
 import typer
 import yaml
 
 from lexergy.cli.main import app, run_command
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import COMMANDS, load_recipe, packaged_recipes, read_yaml
+from toys.damage import NUMBERS, TEXTS, change, damaged
+from toys.fuzz_inputs import write_inputs
+from toys.timeless import timeless
 
-SECONDS = 60  # after which a call hangs
-LONG = {"quickstart", "serve", "arena serve", "data"}  # that wait for somebody, or for the network
-NUMBERS = ["0", "1", "2", "-1", "3.5", "nan", "inf", "-inf", "1e400", "99999999999999999999", "9" * 5000, "ten", ""]
-TEXTS = [
-    "",
-    " ",
-    "our union",
-    "-",
-    "--",
-    "[MASK]",
-    "\udcff",
-    "\x00",
-    "é🎉\u202e",
-    "<script>alert(1)</script>",
-    "x" * 9999,
-]
-VALUES: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    10**30,
-    1e308,
-    float("inf"),
-    float("nan"),
-    "",
-    "../../x",
-    [],
-    {},
-    [[]],
-    {"a": 1},
-]
+SECONDS = 120  # after which a call hangs, on a busy machine too
+LONG = {"quickstart", "serve", "arena serve", "data", "lm-eval"}  # that wait for somebody, or for the network
+WRONG = ["ten", "nan", "-1", "", "1e400", "0x10", "9" * 5000, "--", "[]"]  # none of them is any option's number
+SHARES = {"a call": 25, "a mistake": 20, "a recipe": 15, "a file": 25, "damage": 15}
 
 
 class Failed(AssertionError):
     """A traceback, a hang, or a wrong exit status."""
 
 
-class Fuzz:
-    """Random calls on toys in a folder; the same seed makes the same ones. `run` is a finished run to be damaged."""
+class Reading(NamedTuple):
+    """A command that succeeds, and the folder of a run or model that it reads; the command names it as FOLDER."""
 
-    def __init__(self, seed: int, folder: Path, run: Path) -> None:
+    folder: Path
+    arguments: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def steady(self) -> Any:
+        """What was printed, without times."""
+        decoder, text, values = json.JSONDecoder(parse_constant=_no_constant), self.out.strip(), []
+        while text:
+            value, end = decoder.raw_decode(text)
+            values.append(timeless(value))
+            text = text[end:].lstrip()
+        return values
+
+
+class Fuzz:
+    """Random calls in a folder; `readings` are commands on finished runs and models, which are damaged."""
+
+    def __init__(self, seed: int, folder: Path, readings: Sequence[Reading]) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self.folder = folder
-        self.run = run
-        self.files = [file for file in sorted(run.rglob("*")) if file.is_file() and file.name != ".lock"]
+        self.readings = readings
         self.commands = dict(_leaves(typer.main.get_command(app)))
-        self.kinds: list[Callable[[], str]] = [self.a_call, self.a_recipe, self.a_file, self.a_damaged_run]
-        self.inputs = self._make_inputs()
+        self.kinds: dict[str, Callable[[], None]] = {
+            "a call": self.a_call,
+            "a mistake": self.a_mistake,
+            "a recipe": self.a_recipe,
+            "a file": self.a_file,
+            "damage": self.damage,
+        }
+        self.inputs = write_inputs(folder / "inputs")
+        self.whole = functools.cache(self._whole)
 
-    def step(self) -> str:
-        """One of them; what it was. `Failed` says what went wrong, and with what."""
-        weights = (5, 40, 50, 5)  # the first and the last take longer
-        return self.random.choices(self.kinds, weights)[0]()
+    def step(self, number: int, kind: str | None = None) -> str:
+        """The call of this number; what it was. `Failed` says what went wrong, and with what."""
+        self.random = random.Random(f"{self.seed}-{number}")
+        drawn = self.random.choices(list(SHARES), list(SHARES.values()))[0]
+        self.kinds[kind or drawn]()
+        return kind or drawn
 
-    def a_call(self) -> str:
+    def a_call(self) -> None:
         """Any command with any arguments."""
         name = self.random.choice(sorted(self.commands.keys() - LONG))
         arguments = name.split()
@@ -88,114 +98,111 @@ class Fuzz:
                 if not getattr(parameter, "is_flag", False):
                     arguments.append(self._argument(parameter.opts[0]))
         self._called(arguments)
-        return "call"
 
-    def a_recipe(self) -> str:
+    def a_mistake(self) -> None:
+        """A command that would succeed, with one thing wrong in it: its status may not be 0."""
+        reading = self.random.choice(self.readings)
+        arguments = [*reading.arguments]
+        options = self.commands[self._name(arguments)].params
+        numeric = [option.opts[0] for option in options if option.type_descriptor.annotation in (int, float)]
+        way = self.random.choice(["number", "number", "unknown", "nowhere", "missing"])
+        if way == "number" and numeric:
+            arguments += [self.random.choice(numeric), self.random.choice(WRONG)]
+        elif way == "nowhere":
+            place = arguments.index("FOLDER")
+            arguments[place] = self.random.choice(["nowhere", str(self.folder / "inputs"), "/dev/null", "a" * 300, ""])
+        elif way == "missing":
+            arguments.remove("FOLDER")
+        else:
+            arguments.insert(self.random.randint(1, len(arguments)), f"--{self.random.choice(['no', 'x-y', 'seeed'])}")
+        outcome = self._called([str(reading.folder) if part == "FOLDER" else part for part in arguments])
+        if outcome.status == 0:
+            raise Failed(f"{arguments}\nexit status 0 in spite of a mistake\n{outcome.out[:500]}")
+
+    def a_recipe(self) -> None:
         """A packaged recipe with something changed, read as one of any kind."""
-        content = read_yaml(self.random.choice(sorted(packaged_recipes().values())))
+        content = copy.deepcopy(_packaged(self.random.choice(sorted(packaged_recipes()))))
         for _ in range(self.random.randint(1, 3)):
-            self._change(content)
+            change(content, self.random)
         path = self.folder / "recipe.yaml"
-        text = yaml.safe_dump(content)
-        path.write_bytes(self._damaged(text.encode()) if self.random.random() < 0.3 else text.encode())
+        text = yaml.dump(content, Dumper=yaml.CSafeDumper).encode()
+        path.write_bytes((damaged(text, self.random).content or b"") if self.random.random() < 0.3 else text)
         kind = self.random.choice(sorted(COMMANDS, key=str))
         self._read(f"recipe {kind.__name__}\n{path.read_bytes()!r}", lambda: load_recipe(path, kind))
-        return "recipe"
 
-    def a_file(self) -> str:
+    def a_file(self) -> None:
         """A file of any format with damage, read by any reader."""
         source, reader = self.random.choice(self.inputs)
         path = self.folder / f"input{''.join(source.suffixes)}"
         content = source.read_bytes()
         for _ in range(self.random.randint(1, 4)):
-            content = self._damaged(content)
+            content = damaged(content, self.random).content or b""
         path.write_bytes(content)
         self._read(f"{reader.__name__} {source.name}\n{content[:2000]!r}", lambda: reader(path))
-        return "file"
 
-    def a_damaged_run(self) -> str:
-        """A run of which a file is damaged, read by a command; then it is whole again."""
-        file = self.random.choice(self.files)
-        whole = file.read_bytes()
+    def damage(self) -> None:
+        """A run or model of which a file is damaged, read by a command; then it is whole again.
+
+        What is gone or cut short must be noticed, or must not have mattered.
+        """
+        reading = self.random.choice(self.readings)
+        whole = self.whole(reading)
+        files = [file for file in sorted(reading.folder.rglob("*")) if file.is_file() and file.name != ".lock"]
+        file = self.random.choice(files)
+        content = file.read_bytes()
         try:
-            if self.random.random() < 0.1:
-                file.unlink()
-            elif file.suffix == ".json" and self.random.random() < 0.6:
-                content = json.loads(whole)
-                self._change(content)
-                file.write_text(json.dumps(content))
+            if file.suffix == ".json" and self.random.random() < 0.5:
+                changed, said, is_plain = json.loads(content), "another value", False
+                change(changed, self.random)
+                file.write_text(json.dumps(changed))
             else:
-                file.write_bytes(self._damaged(whole))
-            small = ["--prompt", "our union", "--seed", "1"]
-            verbs = {
-                "generate": [*small, "--candidates", "4", "--max-new-tokens", "2"],
-                "next-token": [*small, "--samples", "2", "--horizon", "2"],
-                "perplexity": self.random.choice([[], ["--samples", "2", "--windows", "1"]]),
-            }
-            verb = self.random.choice(sorted(verbs))
-            self._called([verb, str(self.run), *verbs[verb], "--json"], f"{file.relative_to(self.run)} was damaged")
+                new, is_plain, said = damaged(content, self.random)
+                file.unlink() if new is None else file.write_bytes(new)
+            circumstances = f"{file.relative_to(reading.folder)}: {said}"
+            outcome = self._called(_on_folder(reading), circumstances)
+            if outcome.status == 0 and outcome.steady != whole and is_plain:
+                raise Failed(f"{reading.arguments} {circumstances}\nexit status 0 and another result\n{outcome.err}")
         finally:
-            file.write_bytes(whole)
-        return "damaged run"
+            file.write_bytes(content)
+
+    def _whole(self, reading: Reading) -> Any:
+        outcome = self._called(_on_folder(reading))
+        if outcome.status != 0:
+            raise Failed(f"{reading.arguments} fails on what is whole: {outcome.err}")
+        return outcome.steady
+
+    def _name(self, arguments: Sequence[str]) -> str:
+        return next(name for name in (" ".join(arguments[:2]), arguments[0]) if name in self.commands)
 
     def _argument(self, option: str) -> str:
         paths = [
-            str(self.folder),
-            str(self.folder / "nowhere"),
-            "/dev/null",
-            "/proc/self/mem",
-            str(self.folder / "recipe.yaml"),
+            *(str(self.folder), str(self.folder / "nowhere"), str(self.folder / "recipe.yaml")),
+            *("/dev/null", "/proc/self/mem", *(str(reading.folder) for reading in self.readings)),
         ]
         if option in ("--out", "--html"):
-            return self.random.choice(["", "/proc/none/x", "/dev/null/x", str(self.files[0] / "x"), "a" * 5000])
-        pool = self.random.choice([NUMBERS, TEXTS, paths, [str(source) for source, _ in self.inputs]])
+            return self.random.choice(["", "/proc/none/x", "/dev/null/x", str(self.inputs[0].path / "x"), "a" * 5000])
+        pool = self.random.choice([NUMBERS, TEXTS, paths, [str(source.path) for source in self.inputs]])
         return self.random.choice(pool)
 
-    def _change(self, content: Any) -> None:
-        """Another value, a missing or a new one, somewhere in nested lists and mappings."""
-        while isinstance(content, dict | list) and content:
-            key = self.random.choice(sorted(content) if isinstance(content, dict) else range(len(content)))
-            if isinstance(content[key], dict | list) and content[key] and self.random.random() < 0.8:
-                content = content[key]
-                continue
-            change = self.random.random()
-            if change < 0.2:
-                del content[key]
-            elif change < 0.3 and isinstance(content, dict):
-                content[self.random.choice(["", "name", "unknown", "kind"])] = self.random.choice(VALUES)
-            else:
-                content[key] = self.random.choice(VALUES)
-            return
-
-    def _damaged(self, content: bytes) -> bytes:
-        place = self.random.randrange(len(content) + 1)
-        return self.random.choice(
-            [
-                content[:place],
-                content[place:],
-                content[:place] + self.random.randbytes(8) + content[place + 8 :],
-                content[:place]
-                + self.random.choice(TEXTS + NUMBERS).encode("utf-8", "surrogateescape")
-                + content[place:],
-                content + content[place:],
-                content.replace(b"\n", b"\r\n"),
-                b"[" * 5000 + content,
-                b"",
-            ]
-        )
-
-    def _called(self, arguments: list[str], circumstances: str = "") -> None:
+    def _called(self, arguments: Sequence[str], circumstances: str = "") -> Outcome:
         out, err = io.StringIO(), io.StringIO()
         shown = f"lexergy {' '.join(ascii(argument)[:200] for argument in arguments)} {circumstances}"
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _at_most(SECONDS, shown):
             try:
-                status = run_command(arguments)
+                outcome = Outcome(run_command(arguments), out.getvalue(), err.getvalue())
             except Failed:
                 raise
             except BaseException:
                 raise Failed(f"{shown}\n{traceback.format_exc()}") from None
-        if status not in (0, 1, 2) or (status and not err.getvalue().strip()) or "Traceback" in err.getvalue():
-            raise Failed(f"{shown}\nstatus {status}\n{err.getvalue()}")
+        silent = outcome.status and not outcome.err.strip()
+        if outcome.status not in (0, 1, 2) or silent or "Traceback" in outcome.err:
+            raise Failed(f"{shown}\nstatus {outcome.status}\n{outcome.err}")
+        if outcome.status == 0 and "--json" in arguments:
+            try:
+                outcome.steady  # noqa: B018, it must be JSON
+            except ValueError as error:
+                raise Failed(f"{shown}\n{error} in what is printed: {outcome.out[:500]}") from None
+        return outcome
 
     def _read(self, shown: str, read: Callable[[], Any]) -> None:
         with _at_most(SECONDS, shown):
@@ -209,58 +216,41 @@ class Fuzz:
             except Exception:
                 raise Failed(f"{shown}\n{traceback.format_exc()}") from None
 
-    def _make_inputs(self) -> list[tuple[Path, Callable[[Path], Any]]]:
-        from lexergy.data.candidate_lists import read_candidate_lists
-        from lexergy.data.corpora import load_corpus
-        from lexergy.data.labelled import load_questions
-        from lexergy.data.nbest import load_nbest
-        from lexergy.data.tagging.files import load_tagged
-        from lexergy.data.texts import read_texts
-        from lexergy.data.translation.pairs import load_pairs
-        from lexergy.data.windows import Windows
 
-        def texts(path: Path) -> None:
-            list(read_texts([str(path)]))
+def run_readings(run: Path) -> list[Reading]:
+    """Commands that read a finished run."""
+    small = ("--prompt", "our union", "--seed", "1")
+    return [
+        Reading(run, ("generate", "FOLDER", *small, "--candidates", "4", "--max-new-tokens", "2", "--json")),
+        Reading(run, ("next-token", "FOLDER", *small, "--samples", "2", "--horizon", "2", "--json")),
+        Reading(run, ("perplexity", "FOLDER", "--json")),
+        Reading(run, ("perplexity", "FOLDER", "--samples", "2", "--windows", "1", "--json")),
+    ]
 
-        def corpus(path: Path) -> None:
-            load_corpus(str(path))
 
-        def candidates(path: Path) -> None:
-            list(read_candidate_lists(str(path)))
-
-        def questions(path: Path) -> None:
-            load_questions(str(path))
-
-        folder = self.folder / "inputs"
-        folder.mkdir(exist_ok=True)
-        rows = [{"text": "the state of our union", "id": number} for number in range(3)]
-        hypotheses = [{"text": "our union", "score": -1.0}, {"text": "our onion", "score": -2.0}]
-        question = {"id": "1", "question": "which?", "answers": [{"text": "red", "answer_start": 2}]}
-        files = {
-            "texts.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
-            "texts.txt": "= Title =\n\nthe state\n\n of our union\n",
-            "lists.jsonl": json.dumps({"id": "a", "hypotheses": hypotheses, "reference": "our union"}) + "\n",
-            "lists.json": json.dumps({"a": {"hyp_1": {"score": -1.0, "text": "our union"}, "ref": "our union"}}),
-            "candidates.jsonl": json.dumps({"prompt": "our", "candidates": ["union", "state"]}) + "\n",
-            "questions.json": json.dumps({"data": [{"paragraphs": [{"context": "a red wall", "qas": [question]}]}]}),
-            "tagged.conll": "a\tD\ndog\tN\n\nbarks\tV\n",
-            "pairs.tsv": "ein Hund\ta dog\neine Katze\ta cat\n",
+@contextlib.contextmanager
+def fuzzed(seed: int, readings: Sequence[Reading]) -> Iterator[Fuzz]:
+    """A fuzz in a folder of its own, on copies of the runs and models."""
+    with tempfile.TemporaryDirectory() as temporary, contextlib.chdir(temporary):
+        folder = Path(temporary)
+        copies = {
+            whole: shutil.copytree(whole, folder / f"whole-{number}")
+            for number, whole in enumerate(dict.fromkeys(reading.folder for reading in readings))
         }
-        for name, content in files.items():
-            (folder / name).write_text(content)
-        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), folder / "texts.parquet")
-        readers: dict[str, list[Callable[[Path], Any]]] = {
-            "texts.jsonl": [texts, corpus],
-            "texts.txt": [texts, corpus],
-            "texts.parquet": [texts, corpus, Windows.load],
-            "lists.jsonl": [load_nbest],
-            "lists.json": [load_nbest],
-            "candidates.jsonl": [candidates],
-            "questions.json": [questions],
-            "tagged.conll": [load_tagged],
-            "pairs.tsv": [load_pairs],
-        }
-        return [(folder / name, reader) for name, own in readers.items() for reader in own]
+        yield Fuzz(seed, folder, [Reading(copies[reading.folder], reading.arguments) for reading in readings])
+
+
+@functools.cache
+def _packaged(name: str) -> dict[str, Any]:
+    return read_yaml(packaged_recipes()[name])
+
+
+def _on_folder(reading: Reading) -> list[str]:
+    return [part.replace("FOLDER", str(reading.folder)) for part in reading.arguments]
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -284,10 +274,3 @@ def _at_most(seconds: int, shown: str) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-@contextlib.contextmanager
-def fuzzed(seed: int, run: Path) -> Iterator[Fuzz]:
-    """A fuzz in folders of its own, on a copy of the run."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        yield Fuzz(seed, Path(folder), shutil.copytree(run, Path(folder) / "run"))

@@ -189,7 +189,9 @@ def read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
         check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
         for batch in file.iter_batches():
             yield from batch.to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
+    except LexergyError:
+        raise
+    except Exception as error:  # whatever a damaged page first breaks
         raise LexergyError(f"The file `{path}` is truncated or no Parquet file; fetch it again.") from error
 
 

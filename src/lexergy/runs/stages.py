@@ -8,6 +8,7 @@ The key of a stage is the hash of its configuration, its seed and the keys of th
 changed configuration changes the keys of just what depends on it.
 """
 
+import re
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from lexergy.storage import mirror_of
 MANIFEST = "stage.json"
 PARTIAL = "partial.json"
 STALE_PREFIX = ".stale-"
+HALF_WRITTEN = re.compile(rf"{PARTIAL_NAME.pattern}|\.tmp[A-Za-z0-9]{{6}}")  # the latter by safetensors
 RUN_AGAIN = "start the same run again to make it anew"
 STORED: dict[str, Any] = {
     "name": str,
@@ -125,7 +127,7 @@ def lost_file(folder: Path, manifest: dict[str, Any]) -> Path | None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes left half-written or half-cleared; the lock says that none is alive."""
-    partials = [path for path in folder.rglob(".*.partial") if PARTIAL_NAME.fullmatch(path.name)]
+    partials = [path for path in folder.rglob(".*") if HALF_WRITTEN.fullmatch(path.name)]
     for leftover in [*folder.rglob(f"{STALE_PREFIX}*"), *partials]:
         remove(leftover)
 

@@ -19,7 +19,9 @@ NUM_BYTES = 256
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer that `save_pretrained` wrote."""
     with reading(f"tokenizer in {folder}", "expected a tokenizer.json; fetch or save the model again"):
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        tokenizer.decode(tokenizer.encode("a text"), skip_special_tokens=True)  # a wrong setting shows when it is used
+        return tokenizer
 
 
 def train_tokenizer(

@@ -19,6 +19,7 @@ def smallest_run(tmp_path):
 
 
 @pytest.mark.usefixtures("own_cache")
+@pytest.mark.filterwarnings("ignore")  # shown on stderr, as in a terminal
 def test_nothing_ends_in_a_traceback(smallest_run, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     made = Counter()

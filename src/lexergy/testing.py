@@ -36,6 +36,7 @@ from lexergy.core.enumeration import all_sequences, sequence_numbers
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, weights_of
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.masked.lm import MaskedLM
 from lexergy.recipes.residual import ResidualRecipe
 
@@ -98,6 +99,7 @@ class EnumerableMaskedLM(MaskedLM):
         with initialised_from(seed):
             super().__init__(BertForMaskedLM(config), word_tokenizer((*self.special, *words)))
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -267,6 +269,7 @@ def tiny_recipe(corpus: str | Path) -> ResidualRecipe:
     )
 
 
+@without_bars()
 def save_tiny_encoder(folder: str | Path, words: Sequence[str], *, num_layers: int = 1, seed: int = 3) -> None:
     """A random BERT of 40 positions that reads text: wordpieces are the words, the full stop and the letters."""
     letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]

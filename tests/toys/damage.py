@@ -1,5 +1,6 @@
 """Values and bytes that nobody would write on purpose."""
 
+import copy
 import random
 from typing import Any, NamedTuple
 
@@ -50,7 +51,7 @@ def change(content: Any, chosen: random.Random) -> None:
         if kind < 0.2:
             del content[key]
         elif kind < 0.3 and isinstance(content, dict):
-            content[chosen.choice(KEYS)] = chosen.choice(VALUES)
+            content[chosen.choice(KEYS)] = copy.deepcopy(chosen.choice(VALUES))
         else:
-            content[key] = chosen.choice(VALUES)
+            content[key] = copy.deepcopy(chosen.choice(VALUES))
         return

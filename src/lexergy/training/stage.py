@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from lexergy.models.loading.bars import without_bars
 from lexergy.recipes.training import TrainingRecipe
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.stages import Facts, stage_seed
@@ -38,7 +39,8 @@ def train_into(
         model, objective, recipe, stage.folder, progress=stage.progress, label=label, rate_factors=rate_factors
     )
     if is_main_process():
-        save(stage.folder)
+        with without_bars():
+            save(stage.folder)
     return {**sizes, "steps": result.steps, "best_step": result.best_step, "validation": result.validation}
 
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from lexergy.core.decoding import Decoding
 from lexergy.core.ends import inside
 from lexergy.errors import LexergyError
-from lexergy.files import read_json, reading
+from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.causal import states
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.language_model import PREFIXES_AT_ONCE, LanguageModel
@@ -25,7 +25,9 @@ from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.sampling import Sampling, sample_in_batches
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.stopping import StopStrings
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device
+from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.shapes import Direction
@@ -106,7 +108,7 @@ class CausalLM(FrozenModel):
         if reference is not None:
             given = source
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
-            source = Path(source) if reference["source"] == _HERE else reference["source"]
+            source = Path(source) if reference["source"] == _HERE else located(reference["source"], source)
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
             start_token = reference["start_token"] if start_token is None else start_token
             end_token = reference.get("end_token")
@@ -125,6 +127,7 @@ class CausalLM(FrozenModel):
             direction=direction,
         )
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write what `from_pretrained(folder)` reads: the model, or, if its source is another place, where that is."""
         here = self.source is None or Path(self.source).resolve() == Path(folder).resolve()
@@ -133,13 +136,13 @@ class CausalLM(FrozenModel):
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
         record = {
-            "source": _HERE if here else self.source,  # a folder that holds its own model can be moved
+            "source": _HERE if here else portable(str(self.source), folder),
             "forbidden_tokens": list(self.forbidden_tokens),
             "start_token": self.start_token,
             **({"direction": self.direction} if self._turned() else {}),
             **({} if self.end_token is None else {"end_token": self.end_token}),
         }
-        (Path(folder) / REFERENCE).write_text(json.dumps(record, indent=2) + "\n")
+        atomic_write_json(Path(folder) / REFERENCE, record)
 
     def _turned(self) -> tuple[str, ...]:
         """The direction where it is not the usual one: records of before there were two stay as they are."""

@@ -19,6 +19,7 @@ from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.lm import CausalLM
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe
 from lexergy.recipes.shapes import CausalShapeRecipe
@@ -53,6 +54,7 @@ class NgramLM(nn.Module):
         states = self.model.base_model(inputs_embeds=embeddings, use_cache=False).last_hidden_state
         return CausalLMOutput(logits=self.model.get_output_embeddings()(states + self.ngram_output(ngrams)))
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model, and the tables beside it, as safetensors."""
         self.model.save_pretrained(folder)
@@ -99,6 +101,7 @@ class ProductLM(nn.Module):
             frozen = self.lm(input_ids=input_ids).logits
         return CausalLMOutput(logits=frozen + self.residual(input_ids=input_ids).logits)
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the LM that was trained; the frozen one stays where it is."""
         self.residual.save_pretrained(folder)

@@ -1,7 +1,6 @@
 """Where a transformer energy starts: the body of a causal LM, of a masked LM, or of any encoder."""
 
 import copy
-import os
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -106,20 +105,6 @@ def state_width(backbone: PreTrainedModel) -> int:
     """The width of a backbone's last states: OPT may project them to that of its embeddings."""
     config = backbone.config.get_text_config()
     return getattr(config, "word_embed_proj_dim", None) or config.hidden_size
-
-
-def portable(source: str, folder: Path) -> str:
-    """A backbone's source as written into `folder`: relative for one of the same run, so that a run can be moved."""
-    path = Path(source).expanduser()
-    if not path.exists():
-        return source
-    path, folder = path.resolve(), folder.resolve()
-    return os.path.relpath(path, folder) if path.is_relative_to(folder.parent) else str(path)
-
-
-def located(source: str, folder: str) -> str:
-    """The inverse of `portable`."""
-    return str((Path(folder) / source).resolve()) if source.startswith("..") else source
 
 
 def _body(model: PreTrainedModel) -> PreTrainedModel:

@@ -13,6 +13,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import read_json, reading
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.sizes import check_sizes
 from lexergy.models.loading.weights import check_finite
@@ -102,6 +103,7 @@ class EnergyModel(PreTrainedModel):
         """An energy of this configuration, about to be filled with the tensors of its file."""
         return cls(config)
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path, **kwargs: Any) -> None:  # type: ignore[override]
         """Write configuration and weights (safetensors) to a folder."""
         super().save_pretrained(folder, state_dict=self.saved_state(), save_original_format=False, **kwargs)

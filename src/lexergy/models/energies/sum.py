@@ -12,8 +12,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.state_features import StateFeatures, pick_features, union
 from lexergy.models.energies.adapters import Energy, as_energy, wrapped
-from lexergy.models.energies.backbones import located, portable
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.loading.places import located, portable
 
 _OPENING: ContextVar[tuple[str, ...]] = ContextVar("opening", default=())  # the folders of sums that are being read
 

@@ -25,15 +25,14 @@ from lexergy.models.energies.backbones import (
     empty_backbone,
     encoder_backbone,
     load_backbone,
-    located,
     masked_backbone,
-    portable,
     state_width,
 )
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.sharing import Inputs, SharedStates
 from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
 

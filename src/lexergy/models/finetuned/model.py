@@ -17,6 +17,7 @@ from lexergy.models.cloze.bodies import make_body
 from lexergy.models.energies.backbones import Backbone, state_width
 from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.rows import Batch, Row, RowWriter
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.sources import model_type_of
 from lexergy.models.loading.tokenizer import load_tokenizer
@@ -142,6 +143,7 @@ class Finetuned:
         model = load_weights(FinetunedEncoder, Path(folder))
         return cls(model.to(default_device()).eval(), load_tokenizer(folder))
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model and its tokenizer to a folder."""
         self.model.save_pretrained(folder)

@@ -21,7 +21,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, cache_folder, first_line, read_json, reading, remove_partials
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.sizes import check_sizes
+from lexergy.runs.stages import MANIFEST, read_stage
 from lexergy.storage import fetched
 
 logger = logging.getLogger(__name__)
@@ -153,6 +155,8 @@ def whole_folder(folder: Path) -> Path:
             "weights; save what `merge_and_unload` gives."
         )
     check_sizes(folder / "config.json", read_config(folder), _shapes(weights))
+    if (folder / MANIFEST).is_file():  # of a run, which knows what it has left there
+        read_stage(folder)
     return folder
 
 
@@ -219,6 +223,7 @@ def _joined(parts: list[Path]) -> Iterator[Path]:
         whole.unlink()
 
 
+@without_bars()
 def _convert(gguf: Path, folder: Path) -> None:
     model, tokenizer = _load_gguf(gguf)
     with atomic_path(folder) as partial:

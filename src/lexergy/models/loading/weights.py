@@ -1,8 +1,7 @@
 """Load a model and its tokenizer from a resolved folder: all weights or an error, and no code from the folder."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +16,12 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging as transformers_logging
 
 from lexergy.errors import LexergyError
 from lexergy.files import reading
 from lexergy.models.architectures import gated_conv  # noqa: F401 (registers itself with transformers)
 from lexergy.models.loading import sending  # noqa: F401 (registers itself with the transport of shards)
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.sources import FETCH, read_config, resolve_causal_lm, resolve_encoder, whole_folder
 from lexergy.models.loading.tokenizer import load_tokenizer
 
@@ -73,7 +72,7 @@ def load_weights(loader: Any, folder: Path, dtype: str = "float32", *, headless:
     transformers would give random numbers to weights that are missing, and leave out those that it does not know. Of a
     `headless` model, the body of one with a head, the head's may be there.
     """
-    with reading(folder, f"expected config.json and whole safetensors weights; {FETCH}"), _without_bars():
+    with reading(folder, f"expected config.json and whole safetensors weights; {FETCH}"), without_bars():
         model, loaded = loader.from_pretrained(
             whole_folder(folder),
             dtype=getattr(torch, dtype),
@@ -122,18 +121,6 @@ def check_finite(model: nn.Module, folder: str | Path) -> None:
     for name, weight in model.named_parameters():
         if not weight.sum(dtype=torch.float32).isfinite():
             raise LexergyError(f"the weights in '{folder}' are no numbers: {name} holds NaN or infinity; {FETCH}.")
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    """No bar for each model that is loaded: who uses the library has a screen of their own."""
-    enabled = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            transformers_logging.enable_progress_bar()
 
 
 def needs_start(model_type: str | None) -> bool:

@@ -8,6 +8,7 @@ import torch
 
 from lexergy.data.vocabulary import SequenceVocabulary
 from lexergy.errors import LexergyError
+from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.sources import model_type_of
 from lexergy.models.loading.weights import load_weights
@@ -59,6 +60,7 @@ class Seq2Seq:
         model = load_weights(Seq2SeqModel, Path(folder))
         return cls(model.to(default_device()).eval(), SequenceVocabulary.load(folder))
 
+    @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model and its vocabularies to a folder."""
         self.model.save_pretrained(folder)

@@ -48,11 +48,21 @@ FileFormat = Annotated[
 ]
 WordColumn = Annotated[
     int | None,
-    typer.Option("--word-column", help="Column of the words, counted from 0.", show_default="the first"),
+    typer.Option(
+        "--word-column",
+        help="Column of the words, counted from 0.",
+        show_default="the first",
+        callback=at_least(0, "0 is the first"),
+    ),
 ]
 LabelColumn = Annotated[
     int | None,
-    typer.Option("--label-column", help="Column of the labels, counted from 0.", show_default="the last"),
+    typer.Option(
+        "--label-column",
+        help="Column of the labels, counted from 0.",
+        show_default="the last",
+        callback=at_least(0, "leave it out for the last"),
+    ),
 ]
 Scheme = Annotated[
     SchemeName | None,

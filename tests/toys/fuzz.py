@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 import typer
 import yaml
 
@@ -194,6 +195,8 @@ class Fuzz:
                 raise
             except BaseException:
                 raise Failed(f"{shown}\n{traceback.format_exc()}") from None
+            finally:
+                torch.set_num_threads(1)  # `--threads` may be among the arguments
         silent = outcome.status and not outcome.err.strip()
         if outcome.status not in (0, 1, 2) or silent or "Traceback" in outcome.err:
             raise Failed(f"{shown}\nstatus {outcome.status}\n{outcome.err}")

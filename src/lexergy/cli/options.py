@@ -13,7 +13,7 @@ import typer
 
 from lexergy.errors import LexergyError
 from lexergy.recipes.limits import limit_of, shown
-from lexergy.storage import collapsed_address, mirrored
+from lexergy.storage import collapsed_address, fetched, mirrored
 
 if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
@@ -167,7 +167,7 @@ def read_lines(file: str) -> list[str]:
         from lexergy.data.reading import lines_of
 
         try:
-            lines = list(lines_of(Path(file)))
+            lines = list(lines_of(fetched(file)))
         except IsADirectoryError:
             raise LexergyError(f"`{file}` is a folder; expected a text file, one sentence a line.") from None
     if not any(line.strip() for line in lines):

@@ -1,6 +1,8 @@
 """Time and cost of the paper's study and of a billion texts, on 1, 64 and 1,024 workers: the tables of docs/scale.md.
 
     python benchmarks/scale_simulation.py
+    python benchmarks/ray_overhead.py --json > overhead.json
+    python benchmarks/scale_simulation.py --overhead overhead.json
     python benchmarks/scale_simulation.py --hand-over 0.01 --texts-per-shard 16384 --publish 0.05
 
 A discrete-event simulation of `runs.ray_engine`: one driver hands shards to workers, a worker computes one at a time,
@@ -8,12 +10,14 @@ the driver alone writes. Trainings are not shards; theirs is a formula. Rates ar
 """
 
 import argparse
+import json
 import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 from lexergy.recipes.loader import load_recipe
@@ -225,6 +229,14 @@ def billion_texts(rate: float, per_shard: int, publish: float, *, texts: int = 1
     )
 
 
+def measured_overhead(measured: dict[str, dict[str, float]]) -> tuple[float, float]:
+    """Seconds of a hand-over, and more for each worker: the slope from the fewest to the most that were waited for."""
+    waits = {int(workers): seconds for workers, seconds in measured["wait_seconds"].items()}
+    fewest, most = min(waits), max(waits)
+    slope = (waits[most] - waits[fewest]) / (most - fewest)
+    return min(measured["hand_over_seconds"].values()), slope
+
+
 def hours(value: float) -> str:
     if value < 1:
         return f"{60 * value:.0f} min"
@@ -272,15 +284,19 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 64, 1024])
     parser.add_argument("--hand-over", type=float, default=Cluster.hand_over)
     parser.add_argument("--per-worker", type=float, default=Cluster.per_worker)
+    parser.add_argument(
+        "--overhead", type=Path, help="the driver's time per shard, as benchmarks/ray_overhead.py --json"
+    )
     parser.add_argument("--deaths-per-hour", type=float, default=0.0)
     parser.add_argument("--texts-per-shard", type=int, default=1024)
     parser.add_argument("--publish", type=float, default=0.0, help="seconds of the driver to publish a shard elsewhere")
     parser.add_argument("--parts", type=int, default=1, help="drivers that share workers and texts (--part)")
     parser.add_argument("--only", choices=["study", "texts"])
     options = parser.parse_args()
-    cluster = Cluster(
-        1, hand_over=options.hand_over, per_worker=options.per_worker, deaths_per_hour=options.deaths_per_hour
-    )
+    hand_over, per_worker = options.hand_over, options.per_worker
+    if options.overhead is not None:
+        hand_over, per_worker = measured_overhead(json.loads(options.overhead.read_text()))
+    cluster = Cluster(1, hand_over=hand_over, per_worker=per_worker, deaths_per_hour=options.deaths_per_hour)
     if options.only != "texts":
         print_study(options.workers, cluster)
     if options.only != "study":

@@ -98,3 +98,9 @@ def test_the_study_is_what_the_recipes_say(scale):
     assert (negatives.number, perplexity.number) == ((1_000_000 + 2000) // 8, 1000)
     assert {training.name for training in scale.trainings(recipe)} == set(scale.PRINTED) - {"bit-med"}
     assert negatives.seconds == pytest.approx(128 * 40 / (256 / 0.020))
+
+
+def test_the_overhead_is_read_as_it_was_measured(scale):
+    waits = {"1": 0.001, "64": 0.002, "1001": 0.011}
+    measured = {"hand_over_seconds": {"1": 0.004, "2": 0.003}, "wait_seconds": waits}
+    assert scale.measured_overhead(measured) == (0.003, pytest.approx(1e-5))

@@ -173,3 +173,11 @@ def test_every_mistake_has_one_status(capsys, tmp_path):
     for arguments in (["score", "none", "none.txt"], ["run", "none.yaml"], ["generate", "none", "--prompt", "x"]):
         assert run_command(arguments) == 2
     capsys.readouterr()
+
+
+def test_what_a_killed_command_left_beside_its_file_is_removed(tmp_path, capsys):
+    names = [f".{name}.999999-0123abcd-0123abcd.partial" for name in ("page.html", "other.html")]
+    for name in names:
+        (tmp_path / name).write_text("x")
+    mistake_of(["explain", "none", "--text", "x", "--html", tmp_path / "page.html"], capsys)
+    assert [path.name for path in tmp_path.iterdir()] == names[1:]

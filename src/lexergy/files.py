@@ -136,11 +136,14 @@ def first_line(error: BaseException) -> str:
     return (said.strip() or type(error).__name__).splitlines()[0][:160].rstrip(".")
 
 
-def remove_partials(folder: str | Path) -> None:
-    """Remove what killed processes left half-written in `folder`; a living writer's work is left alone."""
+def remove_partials(folder: str | Path, name: str | None = None) -> None:
+    """Remove what killed processes left half-written in `folder`, or of one file there.
+
+    A living writer's work is left alone.
+    """
     for path in Path(folder).glob(".*.partial"):
         match = PARTIAL_NAME.fullmatch(path.name)
-        if match and not _is_alive(int(match["process"]), match["token"]):
+        if match and name in (None, match["name"]) and not _is_alive(int(match["process"]), match["token"]):
             _remove(path)
 
 

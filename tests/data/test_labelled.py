@@ -36,6 +36,7 @@ def test_the_same_examples_from_jsonl_csv_and_tsv(tmp_path):
         ("d.jsonl", '{"text": " ", "label": 1}', "d.jsonl:1: the field `text` is empty"),
         ("e.jsonl", '{"text": "a", "label": null}', "e.jsonl:1: the field `label` is None"),
         ("f.csv", "text,label\na,1\nb\n", "f.csv:3: expected 2 columns"),
+        ("f2.csv", "text\rlabel\na,1\n", "f2.csv:1: new-line character"),
         ("g.jsonl", "\n", "holds no records"),
         ("h.txt", "text", "unknown kind; expected .jsonl, .csv or .tsv"),
     ],

@@ -129,5 +129,11 @@ def test_keys_beside_a_preset_count_and_it_is_written_out():
     assert "preset" not in shape.model_dump()
 
 
+@pytest.mark.parametrize("preset", ["transf-tiny", {}, [], None])
+def test_no_such_preset(preset):
+    with pytest.raises(ValueError, match="expected one of"):
+        CausalShapeRecipe.model_validate({"preset": preset})
+
+
 def test_linear_needs_no_shape():
     assert num_parameters(energy_over(300, "linear")) == 300

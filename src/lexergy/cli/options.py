@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from lexergy.errors import LexergyError
+from lexergy.files import remove_partials
 from lexergy.recipes.limits import limit_of, shown
 from lexergy.storage import collapsed_address, fetched, mirrored
 
@@ -81,7 +82,10 @@ def new_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
     _check_local(param.opts[0], value)
     if value is not None and value.is_dir():
         raise LexergyError(f"`{param.opts[0]}` is {value}, a folder; expected a file to write.")
-    return _writable(param.opts[0], value)
+    path = _writable(param.opts[0], value)
+    if path is not None:
+        remove_partials(path.parent, path.name)  # a killed command's
+    return path
 
 
 def new_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:

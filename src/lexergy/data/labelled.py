@@ -129,17 +129,23 @@ def _records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
         )
     content = read_text(path)
     if kind in (".csv", ".tsv"):
-        reader = csv.DictReader(io.StringIO(content), delimiter="," if kind == ".csv" else "\t")
-        for record in reader:
-            place = f"{source}:{reader.line_num}"
-            if None in record or None in record.values():
-                raise LexergyError(f"{place}: expected {len(reader.fieldnames or [])} columns, as the header has them.")
-            yield place, record
+        yield from _rows(source, csv.DictReader(io.StringIO(content), delimiter="," if kind == ".csv" else "\t"))
     elif kind == ".jsonl":
         for number, line in numbered_lines(content):
             yield f"{source}:{number}", read_object(line, f"{source}:{number}")
     else:
         raise LexergyError(f"The file `{source}` is of an unknown kind; expected .jsonl, .csv or .tsv.")
+
+
+def _rows(source: str, reader: csv.DictReader) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        for record in reader:
+            place = f"{source}:{reader.line_num}"
+            if None in record or None in record.values():
+                raise LexergyError(f"{place}: expected {len(reader.fieldnames or [])} columns, as the header has them.")
+            yield place, record
+    except csv.Error as error:
+        raise LexergyError(f"{source}:{reader.line_num + 1}: {error}; expected a table in UTF-8.") from error
 
 
 def _string(record: dict[str, Any], name: str, place: str) -> str:

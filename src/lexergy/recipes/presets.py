@@ -56,6 +56,6 @@ def with_preset(keys: Any, presets: dict[str, dict[str, Any]]) -> Any:
     if not isinstance(keys, dict) or "preset" not in keys:
         return keys
     written = {key: value for key, value in keys.items() if key != "preset"}
-    if keys["preset"] not in presets:
+    if keys["preset"] not in list(presets):  # a list is asked: what a file gives need not be hashable
         raise ValueError(f"`preset` is {keys['preset']}; expected one of {', '.join(presets)}")
     return presets[keys["preset"]] | written

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexergy.core.estimation.findings import Finding
-from lexergy.files import atomic_write_bytes, atomic_write_text
+from lexergy.files import atomic_write_bytes, atomic_write_text, remove_partials
 from lexergy.report.numbers import duration, significant
 from lexergy.report.panels import draw_panels
 from lexergy.report.picture import Panel
@@ -67,6 +67,7 @@ def write_study(study: StudyPage, folder: str | Path, command: str) -> StudyFile
         picture=folder / f"{study.name}.png",
         tables=tuple(folder / f"{name}.csv" for name in names),
     )
+    remove_partials(folder)  # a killed command's
     for path, table in zip(files.tables, tables, strict=True):
         atomic_write_text(path, comma_separated(table))
     atomic_write_bytes(files.picture, draw_panels(study.conclusion.panels))

@@ -30,7 +30,7 @@ def test_a_block_is_the_mean_of_its_tokens_and_a_text_of_its_blocks(detector):
     text = detector.read(TEXTS[2])
     blocks = detector.blocks_of(text)
     assert len(blocks) > 3
-    means = [float(detector.reader.token_energies([text.piece(block)])[0].mean()) for block in blocks]
+    means = [float(next(detector.reader.token_energies([text.piece(block)])).mean()) for block in blocks]
     assert found.energy == pytest.approx(sum(means) / len(means), abs=1e-5)
     share = 1 / (1 + (32 / found.tokens) ** 2)
     centred = found.energy - 3 / found.tokens
@@ -44,7 +44,9 @@ def test_token_means_are_the_energy_of_the_energy_model(states_detector, encoder
     features = lm.state_features(block[None], prefix_length=1, features=states.features)
     with torch.no_grad():
         expected = states.score(block[None, :1], block[None, None, 1:], features=features[:, None])
-    assert float(states_detector.reader.token_energies([block])[0].mean()) == pytest.approx(float(expected), abs=1e-4)
+    assert float(next(states_detector.reader.token_energies([block])).mean()) == pytest.approx(
+        float(expected), abs=1e-4
+    )
 
     encoder = encoder_detector.reader.energy
     block = torch.tensor(encoder_detector.read(TEXTS[0]).ids[:20])
@@ -52,7 +54,7 @@ def test_token_means_are_the_energy_of_the_energy_model(states_detector, encoder
     padded = torch.cat((block, torch.zeros(5, dtype=torch.long)))[None, None]  # [PAD] is 0
     with torch.no_grad():
         expected = encoder.score(empty, padded)
-    found = encoder_detector.reader.token_energies([block])[0]
+    found = next(encoder_detector.reader.token_energies([block]))
     assert found.shape == block.shape
     assert float(found.mean()) == pytest.approx(float(expected), abs=1e-5)
 
@@ -202,3 +204,17 @@ def test_only_means_over_tokens_can_be_read_block_by_block(word_lm):
         StatesReader(word_lm, StatesEnergy.for_lm(word_lm, (1,)))
     with pytest.raises(LexergyError, match="no mean over tokens"):
         StatesReader(word_lm, StatesEnergy.for_lm(word_lm, (1,), statistics="moments", hidden_units=4))
+
+
+def test_a_text_is_known_as_soon_as_it_is_read(states_detector, monkeypatch):
+    """A bar moves text by text, not when all are done."""
+    blocks, features = [], type(states_detector.reader).features
+    monkeypatch.setattr(
+        type(states_detector.reader), "features", lambda self, block: blocks.append(block) or features(self, block)
+    )
+    texts = [" ".join(["the state of our union is strong ."] * 5)] * 3
+    detections = states_detector.detect(texts)
+    next(detections)
+    first = len(blocks)
+    next(detections)
+    assert 0 < first < len(blocks)

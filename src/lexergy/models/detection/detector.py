@@ -25,7 +25,7 @@ STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
 FORMAT = 2
 SPAN_TOKENS = 16
 FEWEST_TOKENS = 2  # nothing predicts the first
-_TEXTS_AT_ONCE = 256
+_TEXTS_AT_ONCE = 32  # a bar moves by so many at most
 # Characters per token: as many blocks, half shared, hold about 2.5 for each; no tokenizer needs 8 in plain text.
 _LONG, _EXCERPT = 2.5, 8
 
@@ -141,7 +141,7 @@ class Detector:
         """What is found of texts that have been read, each long enough; their blocks go through together."""
         blocks = [self.blocks_of(text) for text in texts]
         pieces = [text.piece(block) for text, own in zip(texts, blocks, strict=True) for block in own]
-        energies = iter(self.reader.token_energies(pieces))
+        energies = self.reader.token_energies(pieces)
         for text, own in zip(texts, blocks, strict=True):
             yield self._detection(text, own, [next(energies) for _ in own], prior)
 

@@ -87,7 +87,7 @@ class BlockReader(Protocol):
 
     def tokenise(self, text: str) -> TokenisedText: ...
 
-    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+    def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         """Of blocks of token ids (L,), of any lengths: energies (L,) each, whose mean is the block's energy."""
         ...
 
@@ -123,9 +123,10 @@ class StatesReader:
         return self.lm.token_features(block[None], features=self.energy.features)[0]
 
     @torch.inference_mode()
-    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+    def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         # One by one: a block is long enough to keep a processor busy, and needs no padding.
-        return [_with_first(self.energy.of_features(self.features(block)).cpu()) for block in blocks]
+        for block in blocks:
+            yield _with_first(self.energy.of_features(self.features(block)).cpu())
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
@@ -154,12 +155,12 @@ class EncoderReader:
         return _tokenise(self.tokenizer, text)
 
     @torch.inference_mode()
-    def token_energies(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+    def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         by_place: dict[int, Tensor] = {}
         for places in batches_by_length([len(block) for block in blocks], _TOKENS_AT_ONCE):
             energies = self.energy.token_energies([blocks[place] for place in places])
             by_place.update(zip(places, energies, strict=True))
-        return [by_place[place] for place in range(len(blocks))]
+        yield from (by_place[place] for place in range(len(blocks)))
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)

@@ -128,6 +128,7 @@ def test_json_of_the_wrong_kind(tmp_path):
         (["run", "none.yaml", "--out", ""], "`--out` is the current folder"),
         (["run", "none.yaml", "--out", "/dev/null/x"], "cannot be written"),
         (["explain", "none", "--text", "x", "--html", "/dev/null/x.html"], "cannot be written"),
+        (["explain", "none", "--text", "x", "--html", "/proc/x.html"], "/proc cannot be written"),
         (["explain", "none", "--text", "x", "--html", "."], "a folder; expected a file"),
         (["generate", "RUN", "--prompt", "x", "--candidates", "9" * 30], "expected at most 1048576"),
         (["generate", "RUN", "--prompt", "x", "--seed", "9" * 30], "expected at most"),

@@ -192,7 +192,7 @@ def test_a_lost_file_is_noticed_and_made_again_beside_what_is_left(tmp_path, dam
     whole = result.read_text()
     result.unlink() if damage == "removed" else result.write_text(whole[:-1])
     (tmp_path / "two" / "half").write_text("kept")
-    with pytest.raises(LexergyError, match="two/result is missing or cut short; start the same run again"):
+    with pytest.raises(LexergyError, match="two/result is missing or has another size; start the same run again"):
         read_stage(tmp_path / "two")
     stage = workshop.run()
     assert workshop.built == ["one", "two", "two"]

@@ -1,9 +1,10 @@
 """Arguments that several verbs share, checked where they are read, with the remedy in the message."""
 
+import errno
 import functools
 import inspect
-import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -114,9 +115,14 @@ def _writable(option: str, path: Path | None) -> Path | None:
         nearest = next(folder for folder in [path, *path.absolute().parents] if folder.exists())
     except OSError as error:
         raise LexergyError(f"`{option}` is {str(path)[:80]}; {error.strerror}; choose another name.") from None
-    if not os.access(nearest, os.W_OK) or (nearest != path and not nearest.is_dir()):
-        raise LexergyError(f"`{option}` is {path}, and {nearest} cannot be written; choose another place.")
-    return path
+    folder = nearest.parent if nearest == path and not path.is_dir() else nearest
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # rights alone do not tell: a disk may be read-only
+            return path
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise LexergyError(f"`{option}` is {path}, and {folder} cannot be written; choose another place.") from None
 
 
 def with_option(

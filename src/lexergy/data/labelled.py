@@ -137,7 +137,7 @@ def _records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
         raise LexergyError(f"The file `{source}` is of an unknown kind; expected .jsonl, .csv or .tsv.")
 
 
-def _rows(source: str, reader: csv.DictReader) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(source: str, reader: "csv.DictReader[str]") -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         for record in reader:
             place = f"{source}:{reader.line_num}"

@@ -139,7 +139,7 @@ def read_stage(folder: Path) -> Stage:
         raise LexergyError(f"the stage {folder} is not finished; start the same run again to go on.")
     lost = lost_file(folder, manifest)
     if lost is not None:
-        raise LexergyError(f"{lost} is missing or cut short; start the same run again to make it anew.")
+        raise LexergyError(f"{lost} is missing or has another size; start the same run again to make it anew.")
     for name, kind in STORED.items():
         if not isinstance(manifest.get(name), kind):
             raise LexergyError(f"`{name}` of {folder / MANIFEST} is damaged; {RUN_AGAIN}.")

@@ -52,7 +52,7 @@ def test_a_model_without_frequencies_of_its_own_is_relative_to_those_of_words(cl
     pytest.importorskip("pocketsphinx")
     texts, bare = tmp_path / "few.txt", tmp_path / "bare"
     texts.write_text("The state of our union!\n")
-    shutil.copytree(cloze_run / "two-tower", bare, ignore=shutil.ignore_patterns("frequencies*"))
+    shutil.copytree(cloze_run / "two-tower", bare, ignore=shutil.ignore_patterns("frequencies*", "stage.json"))
     command = ["score", bare, texts, "--json", "--tokens"]
     plain, relative = (json.loads(output_of([*command, *more], capsys).out) for more in ([], ["--relative"]))
     words = load_scorer("trigram").log_frequencies(["the state of our union"])[0]

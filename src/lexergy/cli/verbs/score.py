@@ -47,7 +47,7 @@ def score(
       lexergy score runs/electric-cpu/electric sentences.txt
       lexergy score smollm2-135m sentences.txt --tokens
       echo "it was a dark and stormy night" | lexergy score runs/electric-cpu/electric - --json
-      lexergy score runs/electric-cpu/electric sentences.txt --out runs/scores --engine ray > scores.tsv
+      lexergy score smollm2-135m sentences.txt --out runs/scores --engine ray > scores.tsv
     """
     check_shards(out, [file])
     texts = read_lines(file) if out is None else []

@@ -3,15 +3,18 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
+import lexergy
 from lexergy import CausalLM, ResidualEBM, SumEnergy
 from lexergy.cli.main import run_command
 from lexergy.errors import LexergyError
@@ -182,3 +185,16 @@ def test_what_a_killed_command_left_beside_its_file_is_removed(tmp_path, capsys)
         (tmp_path / name).write_text("x")
     mistake_of(["explain", "none", "--text", "x", "--html", tmp_path / "page.html"], capsys)
     assert [path.name for path in tmp_path.iterdir()] == names[1:]
+
+
+DANGEROUS = re.compile(
+    r"\b(import|from) (pickle|cloudpickle|dill|shelve|marshal|joblib)\b|torch\.load\(|yaml\.(unsafe_)?load\("
+    r"|trust_remote_code=(?!False)|allow_pickle=(?!False)"
+)
+BETWEEN_OWN_PROCESSES = {"runs/transport.py", "runs/ray_engine.py"}  # Ray's messages, which are in no file
+
+
+def test_nothing_in_the_source_unpickles_a_file_or_runs_its_code():
+    source = Path(lexergy.__file__).parent
+    found = {path.relative_to(source).as_posix() for path in source.rglob("*.py") if DANGEROUS.search(path.read_text())}
+    assert found == BETWEEN_OWN_PROCESSES

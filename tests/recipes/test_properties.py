@@ -1,6 +1,7 @@
 """Whatever is written into a recipe, it is read, or what is wrong with it is said in one line (Hypothesis)."""
 
 import copy
+import time
 
 import pytest
 import yaml
@@ -68,3 +69,11 @@ def test_any_bytes_are_read_or_refused(content, tmp_path):
 def test_an_empty_recipe_is_refused(kind, tmp_path):
     (tmp_path / "recipe.yaml").write_text("{}")
     assert read(tmp_path / "recipe.yaml", kind) is None
+
+
+@pytest.mark.parametrize("content", ["a: " + "[" * 100_000, "a: " + "{" * 100_000, "- " * 5000])
+def test_deep_nesting_is_refused_at_once(content, tmp_path):
+    (tmp_path / "deep.yaml").write_text(content)
+    started = time.process_time()
+    assert read(tmp_path / "deep.yaml", KINDS[0]) is None
+    assert time.process_time() - started < 1

@@ -82,6 +82,8 @@ def read_yaml(path: Path) -> dict[str, typing.Any]:
         text = path.read_text(encoding="utf-8")
         _check_nesting(path, text)
         content = yaml.safe_load(text)
+    except LexergyError:
+        raise
     except UnicodeDecodeError:
         raise LexergyError(f"{path}: is not UTF-8 text; expected a YAML recipe.") from None
     except (RecursionError, ValueError) as error:

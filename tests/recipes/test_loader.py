@@ -99,3 +99,10 @@ def test_finished_fine_tunings_stay_finished():
     """The hash of what a stage's key read of it when this was a plain dataclass."""
     recipe = FinetuningRecipe(encoder="e", task="span", epochs=2.0, max_length=64)
     assert hash_of(recipe.model_dump(mode="json", exclude={"num_seeds", "seed"})) == "d535bbb30cae76f8"
+
+
+def test_letters_that_cannot_be_shown_are_spelt(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text('"se\\red": 1\n')
+    with pytest.raises(LexergyError, match=r"unknown key `se\\red`"):
+        load_recipe(path, ResidualRecipe)

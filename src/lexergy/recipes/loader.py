@@ -124,7 +124,8 @@ def describe_mistake(error: ValidationError, model: type[BaseModel]) -> str:
     else:
         message = _wrong_value(name, first)
     more = len(mistakes) - 1
-    return message + (f" ({more} more mistake{'s' * (more > 1)} after this one)" if more else "")
+    message += f" ({more} more mistake{'s' * (more > 1)} after this one)" if more else ""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in message)
 
 
 def _wrong_value(name: str, mistake: typing.Any) -> str:

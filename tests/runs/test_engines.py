@@ -4,6 +4,7 @@ import re
 from collections import deque
 from types import SimpleNamespace
 
+import numpy
 import pyarrow
 import pytest
 import torch
@@ -53,8 +54,12 @@ def test_progress_tells_how_many_work(tmp_path, capsys):
 
 
 def test_tensors_arrive_where_they_lay_and_share_what_they_shared():
-    room = torch.arange(100.0)
+    memory = numpy.zeros(1000, numpy.uint8)
     for start in (0, 1, 6, 15):
+        # As weights mapped from a file lie: torch's own memory would begin with a cache line.
+        first = (4 * start - memory.ctypes.data) % 64
+        room = torch.from_numpy(memory[first : first + 400].view(numpy.float32)).copy_(torch.arange(100.0))
+        assert room.data_ptr() % 64 == 4 * start
         tensors = [room[start:80], room[start + 2 : start + 62].view(-1, 4)[:, ::2].T]
         own = [torch.nn.Parameter(tensors[0]), *tensors]
         sent = from_bytes(to_bytes(own, cloudpickle.CloudPickler))

@@ -47,6 +47,14 @@ def test_defaults_are_untruncated_negatives_and_the_lm_as_origin(tmp_path):
     assert loaded.generation is None
 
 
+def test_another_runtime_makes_no_stage_again(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(recipe(lm={"source": "somewhere", "runtime": "torch"})))
+    loaded = load_recipe(path, ResidualRecipe)
+    assert loaded.lm.runtime == "torch"
+    assert "runtime" not in loaded.plain()["lm"]
+
+
 REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
 
 
@@ -61,6 +69,15 @@ REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
         (
             {"lm": {"source": "somewhere", "model": "x"}},
             "`lm`: `model` is for an LM behind an address, `source: openai:http://...`; leave it out.",
+        ),
+        (
+            {"lm": REMOTE | {"runtime": "openvino"}},
+            "`lm`: `runtime` is for an LM that runs here, and openai:http://127.0.0.1:8080 runs elsewhere; leave it "
+            "out.",
+        ),
+        (
+            {"lm": {"source": "somewhere", "runtime": "onnx"}},
+            "`lm.runtime` is 'onnx'; input should be 'auto', 'torch' or 'openvino'.",
         ),
         (
             {"lm": REMOTE},

@@ -8,6 +8,7 @@ from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRec
 from lexergy.recipes.engine import EngineRecipe
 from lexergy.recipes.packaged import PACKAGED_LMS
 from lexergy.recipes.remote import REMOTE, full_source, is_remote
+from lexergy.recipes.runtime import Runtime
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
@@ -107,6 +108,9 @@ class LMRecipe(Section):
 
     An LM that runs elsewhere has its address as `source` (`openai:http://127.0.0.1:8080`), `tokenizer` names the
     tokenizer of its model, and `model` which of the server's models is meant, where it has several.
+
+    `runtime` computes the sampler's steps of an LM that runs here: torch, openvino, or auto, which takes OpenVINO where
+    it is installed and can. No stage is redone for another one, whose numbers differ by rounding.
     """
 
     added_later = frozenset({"finetune", "tokenizer", "model"})
@@ -117,6 +121,7 @@ class LMRecipe(Section):
     forbid_special_tokens: bool | None = None
     finetune: FinetuneRecipe | None = None
     train: TrainedLMRecipe | None = None
+    runtime: Runtime = Field(default="auto", exclude=True)
 
     @model_validator(mode="after")
     def _one_origin(self) -> "LMRecipe":
@@ -144,6 +149,8 @@ class LMRecipe(Section):
             )
         if self.finetune is not None:
             raise ValueError(f"`finetune` trains weights, and those of {self.source} are elsewhere; leave it out")
+        if self.runtime != "auto":
+            raise ValueError(f"`runtime` is for an LM that runs here, and {self.source} runs elsewhere; leave it out")
 
     @property
     def is_remote(self) -> bool:

@@ -36,6 +36,11 @@ def llama():
     return tiny_llama(VOCAB, 32, **GROUPED_HEADS, **NO_SPECIAL)
 
 
+def openvino_llama():
+    """The same, fed by OpenVINO."""
+    return llama()
+
+
 def gemma():
     """Has sliding windows: 12 tokens, so that a longer sequence must not share its prefix."""
     sizes = tiny_sizes(VOCAB, 32, **GROUPED_HEADS, num_hidden_layers=6, head_dim=4)
@@ -68,7 +73,7 @@ def build(maker, **keywords) -> CausalLM:
         model = maker()
         for weight in model.parameters():
             weight.data.add_(torch.randn_like(weight) * 0.3)  # a skewed distribution: symmetry hides mistakes
-    return CausalLM(model, **keywords)
+    return CausalLM(model, runtime="openvino" if maker is openvino_llama else "torch", **keywords)
 
 
 def prefixes(count=3, length=5):
@@ -89,7 +94,7 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
     return distribution.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
 
 
-ARCHITECTURES = [gpt2, llama, gemma, opt, bloom, gated_conv]
+ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv]
 DISTRIBUTIONS = [
     {},
     {"top_k": 4},
@@ -158,7 +163,7 @@ def test_statistics_by_hand():
     assert torch.allclose(statistics.double(), torch.stack(expected, -1), atol=1e-3)
 
 
-@pytest.mark.parametrize("maker", [gpt2, llama, bloom])
+@pytest.mark.parametrize("maker", [gpt2, llama, openvino_llama, bloom])
 def test_batch_and_chunk_sizes_never_change_samples(maker):
     lm, prefix = build(maker), prefixes()
     reference = lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=9)
@@ -174,9 +179,10 @@ def test_batch_and_chunk_sizes_never_change_samples(maker):
     assert not torch.equal(lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=8).tokens, reference.tokens)
 
 
-def test_samples_follow_the_exact_law():
+@pytest.mark.parametrize("maker", [llama, openvino_llama])
+def test_samples_follow_the_exact_law(maker):
     """Chi-square of 4,000 samples of two tokens against all 36 enumerated; fails by chance once in 1,000."""
-    lm = build(llama, forbidden_tokens=range(6, VOCAB))
+    lm = build(maker, forbidden_tokens=range(6, VOCAB))
     prefix = prefixes(1)
     pairs = torch.tensor(list(itertools.product(range(6), repeat=2)))
     distribution = plain_log_prob(lm, whole(prefix, pairs.unsqueeze(0)), 5).exp()
@@ -187,8 +193,9 @@ def test_samples_follow_the_exact_law():
     assert chi_square < 66.6  # 35 degrees of freedom
 
 
-def test_sampling_stops_at_the_end_token():
-    lm = build(llama, forbidden_tokens=(4,)).ending(4)
+@pytest.mark.parametrize("maker", [llama, openvino_llama])
+def test_sampling_stops_at_the_end_token(maker):
+    lm = build(maker, forbidden_tokens=(4,)).ending(4)
     prefix, features = prefixes(2), StateFeatures((2,))
     samples = lm.sample(prefix, num_samples=20, max_new_tokens=8, features=features)
     assert (samples.lengths < 8).any()
@@ -240,15 +247,19 @@ def test_a_start_token_stands_before_every_prefix():
     assert lm.max_length == 31
 
 
-def test_training_in_place_forgets_the_prefix_it_ran():
-    lm, prefix = build(llama), prefixes(1)
-    before = lm.next_log_prob(prefix)
+@pytest.mark.parametrize("maker", [llama, openvino_llama])
+def test_training_in_place_forgets_the_prefix_it_ran(maker):
+    lm, prefix = build(maker), prefixes(1)
+    before, drawn = lm.next_log_prob(prefix), lm.sample(prefix, num_samples=3, max_new_tokens=4)
     with torch.no_grad():
         for weight in lm.model.parameters():
             weight.mul_(1.5)
     after = lm.next_log_prob(prefix)
     assert not torch.allclose(before, after)
     assert torch.allclose(after, CausalLM(lm.model).next_log_prob(prefix))
+    again = lm.sample(prefix, num_samples=3, max_new_tokens=4)
+    assert not torch.allclose(again.log_prob, drawn.log_prob)
+    assert torch.allclose(again.log_prob[0], plain_log_prob(lm, whole(prefix, again.tokens), 5), atol=1e-4)
 
 
 def test_column_major_linears_leave_the_model_as_it_was():

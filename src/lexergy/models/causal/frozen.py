@@ -9,8 +9,9 @@ from transformers import PreTrainedModel
 
 from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.language_model import LanguageModel
-from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
-from lexergy.models.causal.shared_prefix import Continuations, PrefixSharing, RepeatedPrefix, SharedPrefix, prefill
+from lexergy.models.causal.runtime import Rows, continuations_of, uses_openvino
+from lexergy.models.causal.shared_prefix import PrefixSharing, RepeatedPrefix, SharedPrefix, prefill
+from lexergy.recipes.runtime import Runtime
 
 
 class Prefilled(NamedTuple):
@@ -35,11 +36,14 @@ class FrozenModel(LanguageModel):
         forbidden_tokens: Sequence[int],
         start_token: int | None,
         end_token: int | None = None,
+        runtime: Runtime = "auto",
     ) -> None:
         self.model = model.eval().requires_grad_(False)
         self.forbidden_tokens = tuple(sorted(set(forbidden_tokens) - {end_token}))
         self.start_token = start_token
         self.end_token = end_token
+        self.runtime = runtime
+        uses_openvino(model, runtime)  # refused now rather than at the first sample
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
 
@@ -93,15 +97,13 @@ class FrozenModel(LanguageModel):
 
         return self.remember("prefix", (), prefix, run)
 
-    def continuations(
-        self, prefix: Tensor, num_samples: int, max_length: int
-    ) -> tuple[Tensor, LlamaContinuations | Continuations | RepeatedPrefix]:
+    def continuations(self, prefix: Tensor, num_samples: int, max_length: int) -> tuple[Tensor, Rows]:
         """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
         prefilled = self.prefill(prefix)
         if not self.shares_prefix(prefix.shape[1] + max_length):
             return prefilled.logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
-        rows = LlamaContinuations if is_plain_llama(self.model) else Continuations
-        return prefilled.logits, rows(self.model, prefilled.shared, len(prefix) * num_samples, max_length)
+        num_rows = len(prefix) * num_samples
+        return prefilled.logits, continuations_of(self.model, prefilled.shared, num_rows, max_length, self.runtime)
 
     def shares_prefix(self, total_length: int) -> bool:
         """Whether sequences of this length may be split into prefix and continuation."""

@@ -30,6 +30,7 @@ from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
+from lexergy.recipes.runtime import Runtime
 from lexergy.recipes.shapes import Direction
 
 REFERENCE = "lexergy_lm.json"
@@ -57,8 +58,9 @@ class CausalLM(FrozenModel):
     `start_token` is put before each prefix for models that need one (their BOS). `end_token` ends a text: what stands
     after it in a row is padding, of which nothing is scored; without one, texts go on (`ending` and `endless` give the
     same LM with and without). `direction` tells of which order of text it is a model; tokens are in that order here,
-    and in reading order in a `RightToLeftLM`. Tensors come in from any device and go out on the CPU, wherever the
-    model lies.
+    and in reading order in a `RightToLeftLM`. `runtime` computes the sampler's steps: torch, or openvino, which is
+    faster and keeps the weights a second time; auto takes OpenVINO where it is installed and can. Tensors come in from
+    any device and go out on the CPU, wherever the model lies.
 
     Examples:
         >>> import torch
@@ -82,8 +84,9 @@ class CausalLM(FrozenModel):
         end_token: int | None = None,
         source: str | None = None,
         direction: Direction = "left_to_right",
+        runtime: Runtime = "auto",
     ) -> None:
-        super().__init__(model, forbidden_tokens, start_token, end_token)
+        super().__init__(model, forbidden_tokens, start_token, end_token, runtime)
         self.tokenizer = tokenizer
         self.source = source or model.name_or_path or None
         self.direction = direction
@@ -98,6 +101,7 @@ class CausalLM(FrozenModel):
         forbidden_tokens: Sequence[int] | None = None,
         start_token: int | None = None,
         direction: Direction = "left_to_right",
+        runtime: Runtime = "auto",
     ) -> "CausalLM":
         """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, `gemma3-270m`, or the `lm` folder of a run.
 
@@ -125,6 +129,7 @@ class CausalLM(FrozenModel):
             end_token=end_token,
             source=str(source),
             direction=direction,
+            runtime=runtime,
         )
 
     @without_bars()

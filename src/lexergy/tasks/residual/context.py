@@ -47,7 +47,7 @@ class RunContext:
     @cached_property
     def lm(self) -> LanguageModel:
         """The run's LM, whose texts end where those of the windows do."""
-        lm = open_lm(self.folder / "lm")
+        lm = open_lm(self.folder / "lm", runtime=self.recipe.lm.runtime)
         return lm.ending() if self.recipe.windows.ends else lm
 
     @cached_property

@@ -1,0 +1,129 @@
+"""OpenVINO's steps against those of torch, and when they are taken."""
+
+import gc
+import itertools
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from lexergy import CausalLM
+from lexergy.errors import LexergyError
+from lexergy.models.causal import runtime
+from lexergy.models.causal.llama_rows import LlamaContinuations
+from lexergy.models.causal.openvino_rows import _KEPT, OpenVinoContinuations, compiled
+from lexergy.models.causal.runtime import uses_openvino
+from lexergy.models.causal.shared_prefix import prefill
+from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
+
+VOCAB = 40
+HEADS = [(2, 2), (4, 2), (6, 1)]  # of queries, of keys and values
+
+
+def skewed(**settings) -> LlamaForCausalLM:
+    """A Llama whose every weight matters."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = tiny_llama(VOCAB, 64, **settings)
+        for weight in model.parameters():
+            weight.data.add_(torch.randn_like(weight) * 0.3)
+    return model.eval().requires_grad_(False)
+
+
+def compared(model, prefix, num_samples, length):
+    """The largest differences of logits and of states between both runtimes, step by step."""
+    num_rows = len(prefix) * num_samples
+    tokens = random_tokens(num_rows, length, vocab_size=VOCAB, seed=1)
+    with torch.inference_mode():
+        _, shared = prefill(model, prefix)
+        here, there = (kind(model, shared, num_rows, length) for kind in (LlamaContinuations, OpenVinoContinuations))
+        for token in tokens.split(1, 1):
+            expected, given = (rows.feed(token, output_hidden_states=True) for rows in (here, there))
+            pairs = zip(expected.hidden_states, given.hidden_states, strict=True)
+            yield (expected.logits - given.logits).abs().max(), max((a - b).abs().max() for a, b in pairs)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("prefixes", "samples"), [(1, 5), (3, 1), (3, 4)])
+def test_logits_and_states_are_those_of_torch(heads, kv_heads, prefixes, samples):
+    """Over 19 steps, so that room is made twice for own tokens."""
+    model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    prefix = random_tokens(prefixes, 7, vocab_size=VOCAB)
+    for logits, states in compared(model, prefix, samples, 19):
+        assert logits < 1e-4
+        assert states < 1e-4
+
+
+def test_scaled_rotary_positions_are_followed():
+    rope = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0}
+    scaling = rope | {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+    model = skewed(rope_parameters=scaling, head_dim=12)
+    for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 2, 5):
+        assert logits < 1e-4
+        assert states < 1e-4
+
+
+def test_the_base_model_leaves_the_head_out():
+    model, prefix = skewed(), random_tokens(1, 4, vocab_size=VOCAB)
+    with torch.inference_mode():
+        rows = OpenVinoContinuations(model, prefill(model, prefix)[1], 2, 3)
+        step = rows.feed(torch.tensor([[1], [2]]), model=model.model, output_hidden_states=True)
+    assert step.logits is None
+    assert len(step.hidden_states) == model.config.num_hidden_layers + 1
+
+
+def test_two_sets_of_rows_do_not_disturb_each_other():
+    model = skewed()
+    with torch.inference_mode():
+        shared = [prefill(model, random_tokens(1, 5, vocab_size=VOCAB, seed=seed))[1] for seed in (1, 2)]
+        tokens = random_tokens(2, 4, vocab_size=VOCAB)
+        alone = []
+        for prefix, row in zip(shared, tokens, strict=True):
+            rows = OpenVinoContinuations(model, prefix, 1, 4)
+            alone.append([rows.feed(token.view(1, 1)).logits.clone() for token in row])
+        together = [OpenVinoContinuations(model, prefix, 1, 4) for prefix in shared]
+        for step, which in itertools.product(range(4), range(2)):
+            given = together[which].feed(tokens[which, step].view(1, 1)).logits
+            assert torch.equal(given, alone[which][step])
+
+
+def test_compiled_once_and_again_for_other_weights_or_threads():
+    model = skewed()
+    first = compiled(model)
+    assert compiled(model) is first
+    with torch.no_grad():
+        model.model.norm.weight.mul_(2)
+    second = compiled(model)
+    assert second is not first
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert compiled(model) is not second
+    finally:
+        torch.set_num_threads(threads)
+    kept = len(_KEPT)
+    del model, first, second
+    gc.collect()
+    assert len(_KEPT) == kept - 1
+
+
+def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):
+    model = skewed()
+    assert not uses_openvino(model, "auto")
+    monkeypatch.setattr(runtime, "WORTH_COMPILING", 1000)
+    assert uses_openvino(model, "auto")
+    assert not uses_openvino(model, "torch")
+    assert not uses_openvino(tiny_gpt2(VOCAB, 16), "auto")
+    assert not uses_openvino(tiny_llama(VOCAB, 16).double(), "auto")
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    assert not uses_openvino(model, "auto")
+
+
+def test_what_openvino_cannot_run_is_refused(monkeypatch):
+    biased = LlamaForCausalLM(LlamaConfig(**skewed().config.to_diff_dict() | {"attention_bias": True}))
+    for model in (tiny_gpt2(VOCAB, 16), tiny_llama(VOCAB, 16).half(), biased):
+        with pytest.raises(LexergyError, match=r"`runtime` is openvino .* expected a Llama without biases in float32"):
+            CausalLM(model, runtime="openvino")
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    with pytest.raises(LexergyError, match=r"pip install 'lexergy\[openvino\]'"):
+        CausalLM(skewed(), runtime="openvino")

@@ -2,22 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 
-# The longest row of a batch beside its shortest: padding costs as much as text, a batch of its own very little.
-_STRETCH, _SLACK = 1.1, 2
+BATCH_COST = 32  # how many tokens could be read in the time that a batch takes beside its tokens
 
 
-def batches_by_length(lengths: Sequence[int], most_tokens: int, *, equal: bool = False) -> Iterator[list[int]]:
-    """Places of rows of similar length, or of `equal` length, at most `most_tokens` of them with padding in each batch.
+def batches_by_length(
+    lengths: Sequence[int], most_tokens: int, *, batch_cost: float = BATCH_COST
+) -> Iterator[list[int]]:
+    """Places of rows of similar length, the shortest first, at most `most_tokens` with padding in each batch.
 
-    A row longer than `most_tokens` is a batch of its own.
+    Padding costs as much as text: a batch ends where it would need more of it than `batch_cost`, so that with 0 rows of
+    a batch have one length. A row longer than `most_tokens` is a batch of its own.
     """
     batch: list[int] = []
+    padding = 0
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        shortest = lengths[batch[0]] if batch else lengths[place]
-        too_long = lengths[place] > (shortest if equal else _STRETCH * shortest + _SLACK)
-        if batch and (too_long or lengths[place] * (len(batch) + 1) > most_tokens):
-            yield batch
-            batch = []
+        if batch:
+            padding += len(batch) * (lengths[place] - lengths[batch[-1]])
+            if padding > batch_cost or lengths[place] * (len(batch) + 1) > most_tokens:
+                yield batch
+                batch, padding = [], 0
         batch.append(place)
     if batch:
         yield batch

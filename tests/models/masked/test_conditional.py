@@ -4,7 +4,7 @@ import torch
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.conditional_transformer import ConditionalTransformer, ConditionalTransformerConfig
-from lexergy.models.masked import lm as masked_lm
+from lexergy.models.loading import devices
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.testing import EnumerableMaskedLM
 from toys.translators import EnumerableTranslator
@@ -42,7 +42,7 @@ def test_the_energy_is_the_sum_of_masked_scores_of_the_target(lm, kind, monkeypa
     assert lm.energy(kind)(padded).tolist() == pytest.approx(expected, abs=1e-5)
     wider = torch.nn.functional.pad(padded, (0, 3), value=lm.pad_token)
     assert lm.energy(kind)(wider).tolist() == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(masked_lm, "TOKENS_AT_ONCE", 14)
+    monkeypatch.setattr(devices, "TOKENS_AT_ONCE_CPU", 14)
     assert lm.energy(kind)(padded).tolist() == pytest.approx(expected, abs=1e-5)
 
 

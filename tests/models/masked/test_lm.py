@@ -5,8 +5,8 @@ from transformers import BertModel
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_masked_lm
+from lexergy.models.loading import devices
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.models.masked import lm as masked_lm
 from lexergy.models.masked.lm import MaskedLM
 from lexergy.testing import EnumerableMaskedLM
 
@@ -52,7 +52,7 @@ def test_energies_of_rows_of_different_lengths(bert, kind, monkeypatch):
     expected = [energy_by_hand(bert, row, kind == "local") for row in ROWS]
     found = bert.energy(kind)(bert.pad(ROWS))
     assert found.tolist() == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(masked_lm, "TOKENS_AT_ONCE", 15)
+    monkeypatch.setattr(devices, "TOKENS_AT_ONCE_CPU", 15)
     assert bert.energy(kind)(bert.pad(ROWS)).tolist() == pytest.approx(expected, abs=1e-5)
 
 

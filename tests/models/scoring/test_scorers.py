@@ -130,6 +130,40 @@ def test_batching_changes_nothing(models, kind, monkeypatch):
         assert one.log_scores == pytest.approx(other.log_scores, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_padding_changes_nothing(models, kind, monkeypatch):
+    scorer = load_scorer(models / kind)
+    monkeypatch.setattr(scorer, "_tree_scores", None)
+    monkeypatch.setattr(scorer, "_batch_cost", 0)
+    alone = scorer.score(TEXTS)
+    monkeypatch.setattr(scorer, "_batch_cost", 1000)
+    padding = []
+    token_scores = scorer._token_scores
+    monkeypatch.setattr(
+        scorer, "_token_scores", lambda rows, own: (padding.append(int((~own).sum())), token_scores(rows, own))[1]
+    )
+    together = scorer.score(TEXTS)
+    assert len(padding) == 1
+    assert padding[0] > 5
+    for padded, unpadded in zip(together, alone, strict=True):
+        assert padded.log_scores == pytest.approx(unpadded.log_scores, abs=1e-5)
+
+
+def test_a_masked_lm_without_padding_token_reads_texts_of_one_length_together(models):
+    lm = MaskedLM.from_pretrained(models / "masked-lm")
+    expected = masked_scorer(lm).score(TEXTS)
+    lm.pad_token = lm.mask_token
+    for score, usual in zip(masked_scorer(lm).score(TEXTS), expected, strict=True):
+        assert score.log_scores == pytest.approx(usual.log_scores, abs=1e-5)
+
+
+def test_a_padding_token_inside_a_text_cuts_nothing_off():
+    lm = EnumerableMaskedLM()
+    pad = lm.tokenizer.pad_token
+    (score,) = masked_scorer(lm).score([f"the {pad} {pad} state is"])
+    assert [value < 0 for value in score.log_scores] == [True, False, False, True, True]
+
+
 @pytest.mark.parametrize("edges", ["[CLS] and [SEP]", "nothing"])
 def test_the_score_of_a_masked_lm_is_its_local_energy(models, edges):
     lm = EnumerableMaskedLM() if edges == "[CLS] and [SEP]" else MaskedLM.from_pretrained(models / "masked-lm")
@@ -156,9 +190,9 @@ def test_spans_say_where_a_token_stands(models):
 
 def test_a_text_longer_than_the_model_is_read_in_pieces_and_each_token_once(night_tokenizer):
     """The scores are then the tokens themselves, so that what was scored can be read off."""
-    scorer = Scorer("toy", night_tokenizer, lambda rows: rows[:, 1:-1].double(), edges=([0], [0]), max_length=5)
+    scorer = Scorer("toy", night_tokenizer, lambda rows, _: rows[:, 1:-1].double(), edges=([0], [0]), max_length=5)
     seen = []
-    scorer._token_scores = lambda rows: (seen.append(rows), rows[:, 1:-1].double())[1]
+    scorer._token_scores = lambda rows, _: (seen.append(rows), rows[:, 1:-1].double())[1]
     ids = night_tokenizer("it was a dark night of all", add_special_tokens=False)["input_ids"]
     assert len(ids) > 6
     (score,) = scorer.score(["it was a dark night of all"])

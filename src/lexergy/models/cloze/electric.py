@@ -161,8 +161,13 @@ class ElectricModel(PreTrainedModel):
                 model.token_bias.weight.copy_(-start_distribution[:, None])
         return model
 
-    def forward(self, input_ids: Tensor, **kwargs: Any) -> ElectricOutput:  # (B, L)
-        states = self.encoder(input_ids=input_ids).last_hidden_state  # (B, L, D)
+    def forward(
+        self,
+        input_ids: Tensor,  # (B, L)
+        attention_mask: Tensor | None = None,  # (B, L), False on the padding behind shorter rows
+        **kwargs: Any,
+    ) -> ElectricOutput:
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state  # (B, L, D)
         energies = self.energy(states).squeeze(-1)  # (B, L)
         if self.token_bias is not None:
             energies = energies + self.token_bias(input_ids).squeeze(-1)

@@ -121,13 +121,28 @@ class TwoTowerModel(Generator):
     is_causal = True
     num_bodies = 2
 
-    def forward(self, input_ids: Tensor, **kwargs: Any) -> ModelOutput:  # (B, n + 2) -> logits (B, n, V)
+    def forward(
+        self,
+        input_ids: Tensor,  # (B, n + 2)
+        attention_mask: Tensor | None = None,  # (B, n + 2), False on the padding behind shorter rows
+        **kwargs: Any,
+    ) -> ModelOutput:  # logits (B, n, V)
         embedded = self.inwards(self.embeddings(input_ids))  # (B, n + 2, width)
         left_to_right, right_to_left = self.bodies
         left = left_to_right(inputs_embeds=embedded).last_hidden_state
-        right = right_to_left(inputs_embeds=embedded.flip(1)).last_hidden_state.flip(1)
+        right = right_to_left(inputs_embeds=_turned(embedded, attention_mask)).last_hidden_state
+        right = _turned(right, attention_mask)
         states = torch.cat([left[:, :-2], right[:, 2:]], dim=-1)  # of t - 1 and t + 1: (B, n, 2 width)
         return ModelOutput(logits=self._logits(states))
+
+
+def _turned(states: Tensor, attention_mask: Tensor | None) -> Tensor:  # (B, L, D), (B, L) -> (B, L, D)
+    """Each row in the other order, its padding left behind it, where a causal tower does not see it."""
+    if attention_mask is None:
+        return states.flip(1)
+    length = states.shape[1]
+    places = (attention_mask.sum(1, keepdim=True) - 1 - torch.arange(length, device=states.device)) % length  # (B, L)
+    return states.gather(1, places.unsqueeze(-1).expand_as(states))
 
 
 class MaskedGenerator(Generator):

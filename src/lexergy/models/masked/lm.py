@@ -16,12 +16,11 @@ from lexergy.core.mcmc.metropolis import Energy
 from lexergy.core.mcmc.remembered import RememberedRows
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
-from lexergy.models.loading.devices import default_device, device_of
+from lexergy.models.loading.devices import default_device, device_of, tokens_at_once
 from lexergy.models.loading.weights import load_masked_lm
 from lexergy.storage import fetched_source
 
 MASK_IN_PROMPT = "[MASK]"  # however the tokenizer spells its own
-TOKENS_AT_ONCE = 2**13
 LOGITS_AT_ONCE = 2**24
 ENERGIES_REMEMBERED = 2**20
 BYTES_REMEMBERED = 2**29  # of logits
@@ -185,7 +184,7 @@ class MaskedLM:
 
     def _logits(self, inputs: Tensor, chosen: Tensor) -> Tensor:  # (N, L), (N, L) bool -> (M, V)
         attended = self._attended(inputs)
-        longest = int(attended.sum(dim=1).max())
+        longest = int(attended.any(dim=0).nonzero().max()) + 1
         inputs, attended, chosen = (part[:, :longest] for part in (inputs, attended, chosen))
         return logits_at(self.model, inputs, chosen, attended).index_fill(1, self.special_tokens, NEVER)
 
@@ -196,8 +195,9 @@ class MaskedLM:
 
     def _chunks(self, rows: Tensor, logits_per_row: int) -> Iterator[slice]:
         """Rows (N, L) a few at a time, so that memory does not grow with their number."""
-        few = min(TOKENS_AT_ONCE // rows.shape[1], LOGITS_AT_ONCE // (self.vocab_size * max(logits_per_row, 1)))
-        size = max(1, few)
+        by_tokens = tokens_at_once(self.model) // rows.shape[1]
+        by_logits = LOGITS_AT_ONCE // (self.vocab_size * max(logits_per_row, 1))
+        size = max(1, min(by_tokens, by_logits))
         return (slice(first, first + size) for first in range(0, len(rows), size))
 
     def _between_edges(self, tokens: list[int]) -> list[int]:

@@ -10,12 +10,12 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.log_probs import token_log_prob
 from lexergy.models.causal.prefix_tree import PrefixTree, reads_trees, tree_logits
 from lexergy.models.causal.text_starts import start_of_text
+from lexergy.models.loading.devices import tokens_at_once
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.scoring.frequencies import load_frequencies
-from lexergy.models.scoring.scorer import TOKENS_AT_ONCE, Scorer, TreeScores
+from lexergy.models.scoring.scorer import Scorer, TreeScores
 from lexergy.models.scoring.source import ModelSource
 
-PADDED_TOKENS_AT_ONCE_CPU = 2**10  # of mixed lengths: small batches need little padding and stay in the caches
 ROWS_IN_CACHE = 32  # of logits: a sum over many more is written to memory and read again
 
 
@@ -41,7 +41,7 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         raise LexergyError(f"the LM {lm.source} has no tokenizer; expected one beside its weights.")
     start = start_of_text(lm)
 
-    def token_scores(rows: Tensor) -> Tensor:
+    def token_scores(rows: Tensor, is_token: Tensor) -> Tensor:  # no token sees the padding behind it
         rows = rows.to(lm.device)
         return token_log_prob(
             lambda chunk: lm.forbid_(lm.model(input_ids=chunk, use_cache=False).logits[:, :-1]),
@@ -56,9 +56,8 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         lm.need_tokenizer(),
         token_scores,
         edges=([start], []),
-        left_to_right=True,
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
-        tokens_at_once=PADDED_TOKENS_AT_ONCE_CPU if lm.device.type == "cpu" else TOKENS_AT_ONCE,
+        tokens_at_once=tokens_at_once(lm.model),
         tree_scores=_tree_scores_of(lm) if reads_trees(lm.model, lm.device) else None,
     )
 

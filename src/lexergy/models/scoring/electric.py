@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from lexergy.core.cloze_nce import electra_log_prob
 from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, TwoTowerModel
-from lexergy.models.loading.devices import device_of
+from lexergy.models.loading.devices import device_of, tokens_at_once
 from lexergy.models.loading.sources import model_type_of
 from lexergy.models.loading.tokenizer import load_tokenizer, text_ends
 from lexergy.models.scoring.frequencies import load_frequencies
@@ -48,11 +48,12 @@ def electric_scorer(
     """-E of each token, in one pass; with the `generator` of an ELECTRA-TT or a residual Electric, log p^ of both."""
     share = model.config.noise_share
 
-    def token_scores(rows: Tensor) -> Tensor:
-        energies = model(rows.to(device_of(model))).energies[:, 1:-1]
+    def token_scores(rows: Tensor, is_token: Tensor) -> Tensor:
+        rows, is_token = rows.to(device_of(model)), is_token.to(device_of(model))
+        energies = model(rows, is_token).energies[:, 1:-1]
         if generator is None:
             return -energies.cpu()
-        noise_log_prob = two_tower_log_prob(generator, rows)
+        noise_log_prob = two_tower_log_prob(generator, rows, is_token)
         if share is None:
             return noise_log_prob - energies.cpu()
         return electra_log_prob(energies.cpu(), noise_log_prob, share)
@@ -67,4 +68,5 @@ def electric_scorer(
         edges=([start], [end]),
         max_length=max_length_of(tokenizer, model.encoder, *([] if generator is None else generator.bodies)),
         passes=passes,
+        tokens_at_once=tokens_at_once(model),
     )

@@ -28,7 +28,7 @@ def remote_scorer(lm: LanguageModel) -> Scorer:
             "(Lexergy's own, vLLM), or an LM in this process."
         )
 
-    def token_scores(rows: Tensor) -> Tensor:  # (B, L) -> (B, L - 1)
+    def token_scores(rows: Tensor, is_token: Tensor) -> Tensor:  # (B, L) each -> (B, L - 1)
         if lm.start_token is not None:
             return lm.token_log_prob(rows[:, 1:], prefix_length=0)
         return lm.token_log_prob(rows, prefix_length=1)
@@ -38,6 +38,5 @@ def remote_scorer(lm: LanguageModel) -> Scorer:
         lm.need_tokenizer(),
         token_scores,
         edges=([start_of_text(lm)], []),
-        left_to_right=True,
         max_length=lm.max_length,
     )

@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from lexergy.core.batches import batches_by_length
+from lexergy.core.batches import BATCH_COST, batches_by_length
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees
+from lexergy.models.loading.devices import TOKENS_AT_ONCE_CPU
 from lexergy.models.scoring.frequencies import WordFrequencies
 
-TOKENS_AT_ONCE = 2**13
 SHARED_ENOUGH = 1.3  # tokens for each node of the tree of their prefixes
 
-TokenScores = Callable[[Tensor], Tensor]  # rows (B, L), edges included -> log-scores (B, n) of what is between them
+# Rows (B, L), edges included; (B, L) bool, False on the padding behind them -> (B, n) of what is between the edges.
+TokenScores = Callable[[Tensor, Tensor], Tensor]
 TreeScores = Callable[[PrefixTree], Tensor]  # log-scores (N,) of the nodes, whatever those of the roots
 
 
@@ -58,10 +59,10 @@ class Scorer:
     causal LM. `passes` is the number of passes through the transformer that it takes. A text stands between its
     `edges`, the tokens before and after it, which are read but not scored.
 
-    Rows of one batch have the same length, so that nothing is padded and batching changes no score; only behind a text
-    that is read left to right padding is not seen and does no harm. Where many such texts
-    begin alike they are read as trees, each beginning once (`prefix_tree`). A text longer than the model reads at once
-    is read in pieces, each with a token of context in the place of an edge; each token is scored once.
+    Texts of similar length are read together (`core.batches`): padding stands behind a text and is not seen by it, so
+    that batching changes no score. Where many texts of a causal LM begin alike they are read as trees, each beginning
+    once (`prefix_tree`). A text longer than the model reads at once is read in pieces, each with a token of context in
+    the place of an edge; each token is scored once.
     """
 
     edition = ""
@@ -73,10 +74,10 @@ class Scorer:
         token_scores: TokenScores,
         *,
         edges: tuple[Sequence[int], Sequence[int]],
-        left_to_right: bool = False,
         max_length: int | None = None,
         passes: str = "1",
-        tokens_at_once: int = TOKENS_AT_ONCE,
+        tokens_at_once: int = TOKENS_AT_ONCE_CPU,
+        batch_cost: float = BATCH_COST,
         tree_scores: TreeScores | None = None,
     ) -> None:
         self.kind = kind
@@ -87,8 +88,8 @@ class Scorer:
         self._tree_scores = tree_scores
         self._before, self._after = edges
         self._num_edges = sum(map(len, edges))
-        self._left_to_right = left_to_right
         self._tokens_at_once = tokens_at_once
+        self._batch_cost = batch_cost
         self._longest = None if max_length is None else max_length - self._num_edges
 
     @torch.inference_mode()
@@ -114,12 +115,12 @@ class Scorer:
             if sum(map(len, rows)) >= SHARED_ENOUGH * sum(map(len, trees)):
                 return self._scores_by_tree(trees, self._tree_scores)
         scores: list[list[float]] = [[] for _ in rows]
-        for batch in batches_by_length([len(row) for row in rows], self._tokens_at_once, equal=not self._left_to_right):
-            longest = max(len(rows[index]) for index in batch)
-            padded = [rows[index] + [rows[index][0]] * (longest - len(rows[index])) for index in batch]
-            batch_scores = self._token_scores(torch.tensor(padded)).double().tolist()  # of tokens (B, L)
+        lengths = [len(row) for row in rows]
+        for batch in batches_by_length(lengths, self._tokens_at_once, batch_cost=self._batch_cost):
+            padded, is_token = _padded([rows[index] for index in batch])
+            batch_scores = self._token_scores(padded, is_token).double().tolist()
             for index, values in zip(batch, batch_scores, strict=True):
-                scores[index] = values[: len(rows[index]) - self._num_edges]
+                scores[index] = values[: lengths[index] - self._num_edges]
         return scores
 
     @staticmethod
@@ -156,6 +157,13 @@ class Scorer:
         size = self._longest or max(1, len(ids))
         for first in range(0, len(ids), size):
             yield sequence[first : min(first + size, len(ids)) + self._num_edges]
+
+
+def _padded(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:  # (B, L), (B, L) bool
+    """Rows filled up with their own first token, and which of it all is theirs."""
+    longest = max(map(len, rows))
+    padded = torch.tensor([[*row, *row[:1] * (longest - len(row))] for row in rows])
+    return padded, torch.tensor([[True] * len(row) + [False] * (longest - len(row)) for row in rows])
 
 
 def max_length_of(tokenizer: PreTrainedTokenizerBase, *models: Any) -> int | None:

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from lexergy.models.causal.log_probs import token_log_prob
+from lexergy.models.causal.log_probs import pick_log_prob, rows_at_once
 from lexergy.models.cloze import TwoTowerModel
-from lexergy.models.loading.devices import device_of
+from lexergy.models.loading.devices import device_of, tokens_at_once
 from lexergy.models.loading.tokenizer import load_tokenizer, text_ends
 from lexergy.models.scoring.frequencies import load_frequencies
 from lexergy.models.scoring.scorer import Scorer, max_length_of
@@ -31,14 +31,18 @@ def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -
     return Scorer(
         "two-tower PLL",
         tokenizer,
-        lambda rows: two_tower_log_prob(model, rows),
+        lambda rows, is_token: two_tower_log_prob(model, rows, is_token),
         edges=([start], [end]),
         max_length=max_length_of(tokenizer, model.bodies[0]),
+        tokens_at_once=tokens_at_once(model),
     )
 
 
-def two_tower_log_prob(model: TwoTowerModel, rows: Tensor) -> Tensor:  # (B, n + 2) -> (B, n)
+def two_tower_log_prob(model: TwoTowerModel, rows: Tensor, is_token: Tensor) -> Tensor:  # (B, n + 2) each -> (B, n)
     """log q of what is between the ends of rows."""
-    rows = rows.to(device_of(model))
-    vocab_size = model.config.body["vocab_size"]
-    return token_log_prob(lambda chunk: model(chunk).logits, rows, rows[:, 1:-1], vocab_size, torch.float32)
+    rows, is_token = rows.to(device_of(model)), is_token.to(device_of(model))
+    few = rows_at_once(rows.shape[1], model.config.body["vocab_size"], torch.float32)
+    parts = []
+    for chunk, own in zip(rows.split(few), is_token.split(few), strict=True):
+        parts.append(pick_log_prob(model(chunk, own).logits, chunk[:, 1:-1], torch.float32).cpu())
+    return torch.cat(parts)

@@ -4,14 +4,7 @@ import pytest
 import typer
 
 from lexergy.cli.main import app
-
-
-def leaves(command, path=()):
-    if hasattr(command, "commands"):
-        for name, inner in command.commands.items():
-            yield from leaves(inner, (*path, name))
-    else:
-        yield " ".join(path), command
+from toys.commands import leaves
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,7 @@ import typer
 
 from lexergy.cli.main import app
 from lexergy.cli.threads import SHORT_WAIT, spin_shortly
-from toys.commands import mistake_of, output_of
-
-
-def leaves(command, path=()):
-    if hasattr(command, "commands"):
-        for name, inner in command.commands.items():
-            yield from leaves(inner, (*path, name))
-    else:
-        yield " ".join(path), command
+from toys.commands import leaves, mistake_of, output_of
 
 
 @pytest.fixture

@@ -155,3 +155,12 @@ def parse(words):
         if not hasattr(command, "commands"):
             return
         _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+
+
+def leaves(command, path=()):
+    """Each command below a group, with its name in full."""
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from leaves(inner, (*path, name))
+    else:
+        yield " ".join(path), command

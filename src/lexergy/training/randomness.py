@@ -42,8 +42,9 @@ def batch_indices(
     epochs = positions // num_examples
     indices = torch.empty_like(positions)
     for epoch in epochs.unique().tolist():
-        order = _epoch_order(seed, epoch, num_examples)
-        if lengths is not None:
+        if lengths is None:
+            order = _epoch_order(seed, epoch, num_examples)
+        else:
             order = _grouped_order(seed, epoch, size, lengths)
         chosen = epochs == epoch
         indices[chosen] = order[positions[chosen] % num_examples]

@@ -7,6 +7,7 @@ import pytest
 
 from lexergy.cli.main import run_command
 from lexergy.cli.verbs.reproduce import read_seeds
+from lexergy.errors import LexergyError
 from toys.commands import json_of
 
 
@@ -48,3 +49,9 @@ def test_reproduce_writes_a_study(tiny_recipe_file, tiny_run, tmp_path, monkeypa
 )
 def test_seeds(text, seeds):
     assert read_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["9" * 21, "0," + "9" * 5000, str(2**21), "9" * 20, "0", "-1", "1,1", "x"])
+def test_what_is_no_number_of_seeds_is_refused(text):
+    with pytest.raises(LexergyError, match="`--seeds`"):
+        read_seeds(text)

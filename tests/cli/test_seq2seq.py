@@ -99,6 +99,15 @@ def test_a_model_s_own_folder_can_be_asked_and_started_from(tagger, folder, tmp_
     assert report["beam"] == 2
 
 
+@pytest.mark.parametrize("model", [{}, "../elsewhere"])
+def test_a_damaged_report_is_named(tagger, tmp_path, capsys, model):
+    report = json.loads((tagger / "report.json").read_text())
+    (tmp_path / "report.json").write_text(json.dumps(report | {"model": model}))
+    text = tmp_path / "text.txt"
+    text.write_text("red dog\n")
+    assert str(tmp_path) in mistake_of(["seq2seq", "predict", str(tmp_path), str(text)], capsys)
+
+
 def test_a_search_aware_objective_starts_from_cross_entropy_and_redoes_nothing(tagger, folder, capsys):
     manifest = (tagger / "cross-entropy" / "stage.json").read_text()
     report = json_of(training(folder, tagger, "--objective", "soft-beam", "--beam", "3"), capsys)

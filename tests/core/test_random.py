@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lexergy.core.random import stream_of, uniforms
+from lexergy.core.random import stream_of, successors, uniforms
 from lexergy.errors import LexergyError
 
 
@@ -23,6 +23,13 @@ def test_numbers_are_uniform():
     observed = torch.histc(numbers.float(), bins=20, min=0, max=1)
     chi_square = ((observed - 2500) ** 2 / 2500).sum()
     assert chi_square < 43.8  # 19 degrees of freedom, p = .001
+
+
+def test_successors_are_those_of_splitmix64():
+    """The generator's published first outputs for the seed 1234567, of which 53 bits are kept."""
+    first = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    numbers = successors(torch.tensor([1234567 * 2.0**-53], dtype=torch.double), 3)[0]
+    assert numbers.tolist() == [(value >> 11) * 2.0**-53 for value in first]
 
 
 def test_streams_may_bring_their_own_seeds():

@@ -1,4 +1,9 @@
-"""The distribution a token is drawn from: temperature, top-k, top-p; and the drawing itself by inverse CDF."""
+"""The distribution a token is drawn from: temperature, top-k, top-p; and the drawing itself, down a binary tree.
+
+Rounding moves logits by 1e-4 when the size of a batch, the number of threads or the engine changes. An inverse CDF over
+50,000 tokens then draws another token three times in a thousand, since every token before the drawn one moves its place.
+Down a tree, with a fresh number at each fork, only shares of halves matter: it is another one in 100,000.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +14,8 @@ from torch import Tensor
 from lexergy.core.vocabulary import BLOCK, VocabularySummary, block_maxima, block_of, summarise
 from lexergy.errors import LexergyError
 
+FAN = 8  # ways at each fork
+FORKS = 7  # on the way down, at most, in a vocabulary of half a million
 _FIRST_CANDIDATES = 512  # a nucleus seldom has more tokens; the whole vocabulary is sorted when one does
 
 
@@ -38,19 +45,19 @@ class Draw(NamedTuple):
     log_prob: Tensor  # (N,) float64, under the truncated distribution
 
 
-def draw(logits: Tensor, uniforms: Tensor, decoding: Decoding, summary: VocabularySummary | None = None) -> Draw:
-    """Draw one token per row of `logits` (N, V) by inverse CDF at `uniforms` (N,), with its log-probability.
+def draw(logits: Tensor, numbers: Tensor, decoding: Decoding, summary: VocabularySummary | None = None) -> Draw:
+    """Draw one token per row of `logits` (N, V), decided by uniform `numbers` (N, F), with its log-probability.
 
-    `summary` is that of the logits, where it is known already.
+    Each fork on the way takes the next number; the last is stretched over the forks that are left, so that one number
+    (F = 1) is the inverse CDF. `summary` is that of the logits, where it is known already.
     """
     if decoding.temperature != 1:
         logits, summary = logits / decoding.temperature, None
     if decoding.top_k is None and decoding.top_p is None:
-        return _draw_untruncated(logits, uniforms, summary or summarise(logits))
+        return _draw_untruncated(logits, numbers, summary or summarise(logits))
     candidates, tokens = _candidates(logits, decoding, summary)  # (N, M) in descending order, -inf where cut off
     log_probs = candidates.double().log_softmax(-1)
-    probs = log_probs.exp()
-    place, _ = _search(probs, uniforms * probs.sum(-1))
+    place, _ = _descend(log_probs.exp(), numbers)
     return Draw(pick(tokens, place), pick(log_probs, place))
 
 
@@ -63,25 +70,40 @@ def truncated_log_probs(logits: Tensor, decoding: Decoding) -> Tensor:
     return torch.full_like(logits, -torch.inf).scatter(-1, tokens, candidates.log_softmax(-1))
 
 
-def _draw_untruncated(logits: Tensor, uniforms: Tensor, summary: VocabularySummary) -> Draw:
-    """Inverse CDF in two stages: a block of tokens by its mass, then a token within the block."""
+def _draw_untruncated(logits: Tensor, numbers: Tensor, summary: VocabularySummary) -> Draw:
+    """One tree in two parts: down to a block of tokens by its mass, then to a token within the block."""
     log_mass = summary.log_mass()  # (N, blocks)
     log_total = log_mass.logsumexp(-1, keepdim=True)
-    block, rest = _search((log_mass - log_total).exp(), uniforms)
+    block, numbers = _descend((log_mass - log_total).exp(), numbers)
     probs = (block_of(logits, block).double() - log_total).exp()  # (N, BLOCK)
-    place, _ = _search(probs, rest)
+    place, _ = _descend(probs, numbers)
     tokens = block * BLOCK + place
     return Draw(tokens, pick(logits, tokens).double() - log_total.squeeze(-1))
 
 
-def _search(weights: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """First index whose cumulated weight exceeds `target`, never one of weight zero; and what is left over."""
-    cumulated = weights.cumsum(-1)
-    index = torch.searchsorted(cumulated, target.unsqueeze(-1), right=True).squeeze(-1)
-    # Rounding may put the target at or past the end: then take the last token that has any weight.
-    positions = torch.arange(weights.shape[-1], device=weights.device)
-    index = torch.minimum(index, torch.where(weights > 0, positions, 0).amax(-1))
-    return index, target - (pick(cumulated, index) - pick(weights, index))
+def _descend(weights: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:  # (N, M), (N, F) -> (N,), (N, F')
+    """Each row's leaf, never one of weight zero: at every fork a way by its share; and the numbers that are left."""
+    num_leaves = FAN
+    while num_leaves < weights.shape[-1]:
+        num_leaves *= FAN
+    levels = [torch.nn.functional.pad(weights, (0, num_leaves - weights.shape[-1])).unflatten(-1, (-1, FAN))]
+    while levels[-1].shape[1] > 1:
+        levels.append(levels[-1].sum(-1).unflatten(-1, (-1, FAN)))
+    rows = torch.arange(len(weights), device=weights.device)
+    index = torch.zeros_like(rows)
+    for level in reversed(levels):
+        ways = level[rows, index]  # (N, FAN)
+        reached = ways.cumsum(-1)
+        total = reached[:, -1]
+        target = torch.minimum(numbers[:, 0] * total, torch.nextafter(total, torch.zeros_like(total)))
+        way = (reached <= target.unsqueeze(-1)).sum(-1)
+        index = index * FAN + way
+        if numbers.shape[-1] > 1:
+            numbers = numbers[:, 1:]
+        else:
+            taken = pick(ways, way)
+            numbers = ((target - pick(reached, way) + taken) / taken).unsqueeze(-1)
+    return index, numbers
 
 
 def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary | None) -> tuple[Tensor, Tensor]:

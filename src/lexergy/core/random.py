@@ -10,6 +10,10 @@ from lexergy.errors import LexergyError
 
 _NUMBERS_PER_BLOCK = 4  # Philox4x64 makes four numbers for each value of its counter
 _STREAM_BITS = 64
+_MANTISSA = 53  # bits of a number in [0, 1)
+_GOLDEN, _FIRST_MIX, _SECOND_MIX = (  # SplitMix64's constants as signed numbers
+    constant - 2**64 for constant in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: int) -> Tensor:
@@ -28,6 +32,20 @@ def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: in
         generator = np.random.Generator(np.random.Philox(key=key, counter=counter))
         rows[row] = generator.random(skipped + count)[skipped:]
     return torch.from_numpy(rows)
+
+
+def successors(numbers: Tensor, count: int) -> Tensor:  # (N,) -> (N, count)
+    """Uniform numbers in [0, 1) that follow from each one's 53 bits: SplitMix64 begun there (Steele et al. 2014)."""
+    state = (numbers.double() * 2**_MANTISSA).long().unsqueeze(-1)
+    state = state + _GOLDEN * torch.arange(1, count + 1, device=numbers.device)
+    for shift, factor in ((30, _FIRST_MIX), (27, _SECOND_MIX)):
+        state = (state ^ _shifted(state, shift)) * factor
+    return _shifted(state ^ _shifted(state, 31), 64 - _MANTISSA).double() * 2.0**-_MANTISSA
+
+
+def _shifted(bits: Tensor, places: int) -> Tensor:
+    """Bits to the right, zeros from the left: torch has only signed numbers of 64 bits, and shifts their sign in."""
+    return (bits >> places) & (2 ** (64 - places) - 1)
 
 
 def check_seed(seed: int) -> None:

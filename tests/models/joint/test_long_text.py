@@ -13,7 +13,7 @@ from lexergy.models.joint.sampling import sample_rows
 from lexergy.testing import EnumerableLM, EnumerableMaskedLM, TableEnergy, chi_square_p_value, joint_log_prob
 
 ROWS = 1500
-CANDIDATES = 48
+CANDIDATES = 128  # with fewer, the bias of resampling shows in the tests
 
 
 @pytest.fixture(scope="module")

@@ -102,13 +102,13 @@ def test_generation_warns_of_heavy_tails():
 
 def test_an_end_token_ends_a_candidate(gpt):
     joint = ResidualEBM(gpt.lm.ending(1), lambda tokens: 0.1 * tokens.sum(1))
-    out = joint.generate([3], num_candidates=60, max_new_tokens=5)
+    out = joint.generate([3], num_candidates=400, max_new_tokens=5)
     ended = [c.tokens for c in out.candidates if c.tokens[-1] == 1]
     assert {len(tokens) for tokens in ended} >= {1, 2}
     assert all(1 not in tokens[:-1] for tokens in ended)
     assert all(len(c.tokens) == 5 for c in out.candidates if c.tokens[-1] != 1)
     assert all(c.energy == pytest.approx(0.1 * (3 + sum(c.tokens))) for c in out.candidates)
-    endless = joint.generate([3], num_candidates=60, max_new_tokens=5, stop_at_end=False)
+    endless = joint.generate([3], num_candidates=400, max_new_tokens=5, stop_at_end=False)
     assert all(len(c.tokens) == 5 and 1 not in c.tokens for c in endless.candidates)
 
 

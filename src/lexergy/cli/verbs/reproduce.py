@@ -10,6 +10,7 @@ from lexergy.cli.engines import in_parts
 from lexergy.cli.options import Json, Out
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.errors import LexergyError
+from lexergy.recipes.limits import limit_of
 from lexergy.studies import CATALOGUE, check_name
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def read_seeds(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
         raise LexergyError(f"`--seeds` is {text}; expected how many, as in 3, or which, as in 0,1,2.")
+    if any(len(part) > len(str(2**64)) for part in parts):
+        raise LexergyError("`--seeds` has a number of more than 20 digits; expected less than 2**64.")
     numbers = tuple(map(int, parts))
     if "," in text:
         if len(set(numbers)) < len(numbers):
@@ -97,6 +100,8 @@ def read_seeds(text: str) -> tuple[int, ...]:
         return numbers
     if numbers[0] == 0:
         raise LexergyError("`--seeds` is 0; expected at least 1; `0,` is the seed 0 alone.")
+    if numbers[0] > limit_of("seeds"):
+        raise LexergyError(f"`--seeds` is {text}; expected at most {limit_of('seeds')}; list them by commas if need be.")
     return tuple(range(numbers[0]))
 
 

@@ -73,7 +73,8 @@ def propose(
         return Proposal(tokens, zeros, zeros)
     active = block.any(dim=1)
     log_probs = truncated_log_probs(conditionals(tokens[active], block[active]), decoding)  # (M, V)
-    drawn = draw(log_probs.clamp_min(NEVER), uniforms.to(log_probs.device)[rows, places], UNTRUNCATED).tokens
+    numbers = uniforms.to(log_probs.device)[rows, places].unsqueeze(-1)
+    drawn = draw(log_probs.clamp_min(NEVER), numbers, UNTRUNCATED).tokens
     return Proposal(
         tokens.index_put((rows, places), drawn),
         zeros.index_add(0, rows, pick(log_probs, drawn).double()),

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lexergy.core.decoding import Decoding, Draw, draw
-from lexergy.core.random import uniforms
+from lexergy.core.decoding import FORKS, Decoding, Draw, draw
+from lexergy.core.random import successors, uniforms
 from lexergy.core.vocabulary import summarise
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.samples import Samples
@@ -78,7 +78,8 @@ def sample_batch(
     reads_states = features is not None and bool(features.layers)
     for step in range(length):
         lm.forbid_(logits)
-        numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten().to(logits.device)
+        numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten()
+        numbers = successors(numbers.to(logits.device), FORKS)
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
         counted = written.alive
         count(len(logits))

@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lexergy.files import atomic_write_json, read_json, reading
+from pydantic import TypeAdapter
+
+from lexergy.files import atomic_write_json, inside, read_json, reading
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchAwareRecipe, SearchRecipe
 from lexergy.runs.processes import is_main_process
@@ -58,11 +60,7 @@ def load_report(folder: str | Path) -> SequenceReport:
     """What `train_sequences` wrote."""
     path = fetched(folder) / REPORT_FILE
     with reading(path):
-        content = read_json(path, dict)
-        by_beam = {
-            part: {int(beam): value for beam, value in values.items()} for part, values in content["by_beam"].items()
-        }
-        return SequenceReport(**(content | {"by_beam": by_beam}))
+        return TypeAdapter(SequenceReport).validate_python(read_json(path, dict))
 
 
 def load_sequence_model(folder: str | Path) -> Seq2Seq:
@@ -73,7 +71,7 @@ def load_sequence_model(folder: str | Path) -> Seq2Seq:
 def model_folder(folder: str | Path) -> Path:
     """Where the model of a run lies; a model's own folder as it is."""
     folder = fetched(folder)
-    return folder / load_report(folder).model if (folder / REPORT_FILE).is_file() else folder
+    return inside(folder, load_report(folder).model) if (folder / REPORT_FILE).is_file() else folder
 
 
 def evaluation_stage(laboratory: SequenceLaboratory, name: str) -> Stage:

@@ -134,7 +134,7 @@ class NoiseDetection:
         if self.strength < 1 and self.frequencies is not None:
             logits = weakened_noise(logits, self.frequencies.to(logits), self.strength)
         at_positions = logits.detach().gather(1, positions.unsqueeze(-1).expand(-1, -1, logits.shape[-1]))
-        drawn = draw(at_positions.flatten(0, 1), draws.flatten(), Decoding()).tokens.view_as(positions)
+        drawn = draw(at_positions.flatten(0, 1), draws.reshape(-1, 1), Decoding()).tokens.view_as(positions)
         replaced = original.scatter(1, positions, drawn)
         log_norm = logits.logsumexp(-1)  # (B, n)
         losses = log_norm - pick(logits, original)

@@ -49,10 +49,10 @@ def test_step_probabilities(joint):
 
 def test_step_bounds_bracket_in_expectation(joint):
     window = WINDOWS[2:]
-    steps = joint.step_probabilities(window.expand(2000, -1), 1, num_samples=12, rows_per_batch=MANY_ROWS)
+    steps = joint.step_probabilities(window.expand(8000, -1), 1, num_samples=12, rows_per_batch=MANY_ROWS)
     exact = exact_steps(joint, window[0])
     for values, sign in ((steps.lower, -1), (steps.upper, 1)):
-        standard_error = values.std(dim=0) / math.sqrt(2000)
+        standard_error = values.std(dim=0) / math.sqrt(8000)
         assert (sign * (values.mean(dim=0) - exact) > 2 * standard_error).all()
 
 

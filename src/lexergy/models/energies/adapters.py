@@ -89,7 +89,7 @@ class TextEnergy:
         >>> words = EnumerableMaskedLM().tokenizer  # six words and the special tokens
         >>> lm = CausalLM(EnumerableLM(len(words)).model, words, forbidden_tokens=range(5))
         >>> joint = ResidualEBM(lm, TextEnergy(lambda texts: [-5.0 * text.count("union") for text in texts]))
-        >>> out = joint.generate("the state", num_candidates=64, max_new_tokens=4, seed=0)
+        >>> out = joint.generate("the state", num_candidates=512, max_new_tokens=4, seed=0)
         >>> out.text.count("union") > 0
         True
     """

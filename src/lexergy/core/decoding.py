@@ -1,8 +1,8 @@
 """The distribution a token is drawn from: temperature, top-k, top-p; and the drawing itself, down a binary tree.
 
-Rounding moves logits by 1e-4 when the size of a batch, the number of threads or the engine changes. An inverse CDF over
-50,000 tokens then draws another token three times in a thousand, since every token before the drawn one moves its place.
-Down a tree, with a fresh number at each fork, only shares of halves matter: it is another one in 100,000.
+Rounding moves logits by 1e-4 when the size of a batch, the number of threads or the runtime changes. An inverse CDF
+over 50,000 tokens then draws another token three times in a thousand, since every token before the drawn one moves its
+place. Down a tree, with a fresh number at each fork, only the shares of a few ways matter: one in 100,000 changes.
 """
 
 from dataclasses import dataclass

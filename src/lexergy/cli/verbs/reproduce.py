@@ -101,7 +101,9 @@ def read_seeds(text: str) -> tuple[int, ...]:
     if numbers[0] == 0:
         raise LexergyError("`--seeds` is 0; expected at least 1; `0,` is the seed 0 alone.")
     if numbers[0] > limit_of("seeds"):
-        raise LexergyError(f"`--seeds` is {text}; expected at most {limit_of('seeds')}; list them by commas if need be.")
+        raise LexergyError(
+            f"`--seeds` is {text}; expected at most {limit_of('seeds')}; list them by commas if need be."
+        )
     return tuple(range(numbers[0]))
 
 

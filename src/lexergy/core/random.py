@@ -40,7 +40,8 @@ def successors(numbers: Tensor, count: int) -> Tensor:  # (N,) -> (N, count)
     state = state + _GOLDEN * torch.arange(1, count + 1, device=numbers.device)
     for shift, factor in ((30, _FIRST_MIX), (27, _SECOND_MIX)):
         state = (state ^ _shifted(state, shift)) * factor
-    return _shifted(state ^ _shifted(state, 31), 64 - _MANTISSA).double() * 2.0**-_MANTISSA
+    bits = _shifted(state ^ _shifted(state, 31), 64 - _MANTISSA)
+    return bits.double() * (0.5**_MANTISSA)
 
 
 def _shifted(bits: Tensor, places: int) -> Tensor:

@@ -36,17 +36,17 @@ def uniforms(seed: int, streams: Sequence[int], step: int, first: int, count: in
 
 def successors(numbers: Tensor, count: int) -> Tensor:  # (N,) -> (N, count)
     """Uniform numbers in [0, 1) that follow from each one's 53 bits: SplitMix64 begun there (Steele et al. 2014)."""
-    state = (numbers.double() * 2**_MANTISSA).long().unsqueeze(-1)
+    state = (numbers.double() * (1 << _MANTISSA)).long().unsqueeze(-1)
     state = state + _GOLDEN * torch.arange(1, count + 1, device=numbers.device)
     for shift, factor in ((30, _FIRST_MIX), (27, _SECOND_MIX)):
         state = (state ^ _shifted(state, shift)) * factor
     bits = _shifted(state ^ _shifted(state, 31), 64 - _MANTISSA)
-    return bits.double() * (0.5**_MANTISSA)
+    return bits.double() / (1 << _MANTISSA)
 
 
 def _shifted(bits: Tensor, places: int) -> Tensor:
     """Bits to the right, zeros from the left: torch has only signed numbers of 64 bits, and shifts their sign in."""
-    return (bits >> places) & (2 ** (64 - places) - 1)
+    return (bits >> places) & ((1 << (64 - places)) - 1)
 
 
 def check_seed(seed: int) -> None:

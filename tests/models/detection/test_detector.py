@@ -206,15 +206,24 @@ def test_only_means_over_tokens_can_be_read_block_by_block(word_lm):
         StatesReader(word_lm, StatesEnergy.for_lm(word_lm, (1,), statistics="moments", hidden_units=4))
 
 
-def test_a_text_is_known_as_soon_as_it_is_read(states_detector, monkeypatch):
-    """A bar moves text by text, not when all are done."""
-    blocks, features = [], type(states_detector.reader).features
-    monkeypatch.setattr(
-        type(states_detector.reader), "features", lambda self, block: blocks.append(block) or features(self, block)
-    )
-    texts = [" ".join(["the state of our union is strong ."] * 5)] * 3
-    detections = states_detector.detect(texts)
+@pytest.mark.parametrize("kind", ["states", "encoder"])
+def test_a_bar_moves_before_all_texts_are_read(states_detector, encoder_detector, kind, monkeypatch):
+    detector = {"states": states_detector, "encoder": encoder_detector}[kind]
+    text = " ".join(["the state of our union is strong ."] * 5)
+    monkeypatch.setattr(detector.reader, "tokens_together", 2 * len(detector.read(text).ids))
+    begun = []
+    detections = detector.detect(begun.append(number) or text for number in range(6))
     next(detections)
-    first = len(blocks)
-    next(detections)
-    assert 0 < first < len(blocks)
+    assert begun == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["states", "encoder"])
+def test_texts_of_all_lengths_are_judged_together_as_alone(states_detector, encoder_detector, kind):
+    detector = {"states": states_detector, "encoder": encoder_detector}[kind]
+    sentence = "the state of our union is strong ."
+    texts = [" ".join(sentence.split()[:length]) * times for length in range(2, 8) for times in (3, 1)]
+    together = list(detector.detect(texts))
+    for judged, text in zip(together, texts, strict=True):
+        (alone,) = detector.detect([text])
+        assert judged.energy == pytest.approx(alone.energy, abs=1e-5)
+        assert [span.energy for span in judged.spans] == pytest.approx([s.energy for s in alone.spans], abs=1e-5)

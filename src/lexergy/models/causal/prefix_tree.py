@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-NODES_AT_ONCE = 512
+NODES_AT_ONCE = 384
 NO_PARENT = -1
 _PROBE_TOLERANCE = 1e-3
 
@@ -54,10 +54,13 @@ class PrefixTree:
 
     def depths_and_mask(self) -> tuple[Tensor, Tensor]:  # (N,), (N, N) bool
         """How many tokens stand before a node, and which nodes it sees: those, and itself."""
-        sees = torch.eye(len(self), dtype=torch.bool)
-        for node, parent in enumerate(self.parents):
-            if parent != NO_PARENT:
-                sees[node] |= sees[parent]
+        sees = torch.zeros(len(self), len(self), dtype=torch.bool)
+        parents = torch.tensor(self.parents)
+        nodes = seen = torch.arange(len(self))
+        while len(nodes):
+            sees[nodes, seen] = True
+            has_parent = parents[seen] != NO_PARENT
+            nodes, seen = nodes[has_parent], parents[seen[has_parent]]
         return sees.sum(1) - 1, sees
 
 

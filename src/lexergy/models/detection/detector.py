@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,7 +24,6 @@ STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
 FORMAT = 2
 SPAN_TOKENS = 16
 FEWEST_TOKENS = 2  # nothing predicts the first
-_TEXTS_AT_ONCE = 32  # a bar moves by so many at most
 # Characters per token: as many blocks, half shared, hold about 2.5 for each; no tokenizer needs 8 in plain text.
 _LONG, _EXCERPT = 2.5, 8
 
@@ -132,10 +130,22 @@ class Detector:
         """
         if not 0 < prior < 1:
             raise LexergyError(f"`prior` is {prior:g}; expected more than 0 and less than 1; 0.5 favours nobody.")
-        remaining = iter(texts)
-        while batch := [self.read(text) for text in islice(remaining, _TEXTS_AT_ONCE)]:
-            detections = self.judge([text for text in batch if self.blocks_of(text)], prior)
-            yield from (next(detections) if self.blocks_of(text) else _too_short(text) for text in batch)
+        for group in self._groups(texts):
+            detections = self.judge([text for text in group if self.blocks_of(text)], prior)
+            yield from (next(detections) if self.blocks_of(text) else _too_short(text) for text in group)
+
+    def _groups(self, texts: Iterable[str]) -> Iterator[list[TokenisedText]]:
+        """Texts that are read together: so many that batches fill, so few that a bar moves."""
+        group: list[TokenisedText] = []
+        num_tokens = 0
+        for text in texts:
+            group.append(self.read(text))
+            num_tokens += len(group[-1].ids) + 1  # a text without tokens is one to wait for, too
+            if num_tokens >= self.reader.tokens_together:
+                yield group
+                group, num_tokens = [], 0
+        if group:
+            yield group
 
     def judge(self, texts: Sequence[TokenisedText], prior: float = EVEN) -> Iterator[Detection]:
         """What is found of texts that have been read, each long enough; their blocks go through together."""
@@ -184,12 +194,14 @@ class Detector:
         )
 
     def _spans(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Span]:  # (tokens,)
-        for block in text.excerpts or [Block(0, len(energies))]:
-            for start, end in text.words(block, SPAN_TOKENS):
-                energy = float(energies[start:end].mean())
-                first, last = text.characters[start][0], text.characters[end - 1][1]
-                probability = self.settings.span.probability(energy, end - start, prior)
-                yield Span(first, last, end - start, energy, probability)
+        blocks = text.excerpts or [Block(0, len(energies))]
+        spans = [span for block in blocks for span in text.words(block, SPAN_TOKENS)]
+        lengths = torch.tensor([span.end - span.start for span in spans])  # (S,)
+        means = torch.stack([energies[span.start : span.end].mean() for span in spans])  # (S,)
+        probabilities = self.settings.span.log_odds(means, lengths, prior).sigmoid()
+        for span, energy, probability in zip(spans, means.tolist(), probabilities.tolist(), strict=True):
+            first, last = text.characters[span.start][0], text.characters[span.end - 1][1]
+            yield Span(first, last, span.end - span.start, energy, probability)
 
 
 def _is_long_enough(block: Block) -> bool:

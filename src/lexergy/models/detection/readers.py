@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import batches_by_length
@@ -13,9 +14,9 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.blocks import Block
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
+from lexergy.models.loading.devices import tokens_at_once
 
 _ENERGY, _LM = "energy", "lm"
-_TOKENS_AT_ONCE = 2048  # of a batch of blocks: bounds the memory, changes no result
 
 
 class TokenisedText(NamedTuple):
@@ -79,6 +80,7 @@ class BlockReader(Protocol):
     """An energy of blocks that is a mean over their tokens: E(x) = 1/|x| sum_t e_t(x)."""
 
     kind: ClassVar[str]
+    tokens_together: int  # of texts among which rows of similar length are looked for: seconds of work
 
     @property
     def most_tokens(self) -> int | None:
@@ -101,6 +103,7 @@ class StatesReader:
     """e_t = w . (phi_t - mean) / std + b, phi_t the states and moments of a frozen LM at token t."""
 
     kind: ClassVar[str] = "states"
+    tokens_together = 2**10
 
     def __init__(self, lm: CausalLM, energy: StatesEnergy) -> None:
         if not energy.is_mean_over_tokens:
@@ -124,9 +127,17 @@ class StatesReader:
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
-        # One by one: a block is long enough to keep a processor busy, and needs no padding.
-        for block in blocks:
-            yield _with_first(self.energy.of_features(self.features(block)).cpu())
+        lengths = [len(block) for block in blocks]
+        by_place: dict[int, Tensor] = {}
+        for places in batches_by_length(lengths, tokens_at_once(self.lm.model)):
+            # No token sees the padding behind it.
+            rows = pad_sequence([blocks[place] for place in places], batch_first=True)  # (b, L)
+            features = self.lm.token_features(rows, features=self.energy.features)  # (b, L - 1, F)
+            energies = self.energy.of_features(features).cpu()  # (b, L - 1)
+            by_place |= {
+                place: _with_first(own[: lengths[place] - 1]) for place, own in zip(places, energies, strict=True)
+            }
+        yield from (by_place[place] for place in range(len(blocks)))
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
@@ -142,6 +153,7 @@ class EncoderReader:
     """e_t = w . h_t + b, h_t the last state of a fine-tuned encoder at its token t."""
 
     kind: ClassVar[str] = "encoder"
+    tokens_together = 2**13
 
     def __init__(self, energy: TransformerEnergy) -> None:
         self.tokenizer = energy.reader.tokenizer
@@ -157,7 +169,7 @@ class EncoderReader:
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         by_place: dict[int, Tensor] = {}
-        for places in batches_by_length([len(block) for block in blocks], _TOKENS_AT_ONCE):
+        for places in batches_by_length([len(block) for block in blocks], tokens_at_once(self.energy)):
             energies = self.energy.token_energies([blocks[place] for place in places])
             by_place.update(zip(places, energies, strict=True))
         yield from (by_place[place] for place in range(len(blocks)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.core.mcmc.metropolis import Energy
@@ -211,15 +211,32 @@ def logits_at(
     chosen: Tensor,  # (N, L) bool
     attended: Tensor | None = None,  # (N, L) bool, None: all
 ) -> Tensor:  # (M, V) float32, on the CPU
-    """Logits at the chosen positions; the output layer, the dearest of a large vocabulary, sees no others."""
+    """Logits at the chosen positions.
+
+    The output layer, the dearest of a large vocabulary, sees no others, nor does the last layer after its attention.
+    """
     device = device_of(model)
     chosen = chosen.to(device)
     mask = None if attended is None else attended.long().to(device)
-    output_layer = model.get_output_embeddings()
-    hook = output_layer.register_forward_pre_hook(lambda layer, states: (states[0][chosen],))
+
+    def choose(layer: nn.Module, states: tuple[Tensor]) -> tuple[Tensor]:  # (N, L, D) -> (M, D)
+        return (states[0][chosen],)
+
+    def put_back(layer: nn.Module, states: object, output: Tensor) -> Tensor:  # (M, D) -> (N, L, D)
+        return output.new_zeros(*chosen.shape, output.shape[-1]).masked_scatter(chosen.unsqueeze(-1), output)
+
+    hooks = [model.get_output_embeddings().register_forward_pre_hook(choose)]
+    for layer in _feed_forward_layers(model)[-1:]:
+        hooks += [layer.register_forward_pre_hook(choose), layer.register_forward_hook(put_back)]
     try:
         with torch.no_grad():
             logits = model(input_ids=inputs.to(device), attention_mask=mask).logits  # (M, V)
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
     return logits.float().cpu()
+
+
+def _feed_forward_layers(model: nn.Module) -> list[nn.Module]:
+    """Those that are modules of their own: EuroBERT's and ModernBERT's, not BERT's."""
+    return [module for name, module in model.named_modules() if name.endswith(".mlp")]

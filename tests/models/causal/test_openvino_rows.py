@@ -11,9 +11,9 @@ from lexergy import CausalLM
 from lexergy.errors import LexergyError
 from lexergy.models.causal import runtime
 from lexergy.models.causal.llama_rows import LlamaContinuations
-from lexergy.models.causal.openvino_rows import _KEPT, OpenVinoContinuations, compiled
-from lexergy.models.causal.runtime import uses_openvino
-from lexergy.models.causal.shared_prefix import prefill
+from lexergy.models.causal.openvino_rows import _KEPT, compiled
+from lexergy.models.causal.runtime import TorchSteps, uses_openvino
+from lexergy.models.causal.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
 from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
 
 VOCAB = 40
@@ -36,7 +36,8 @@ def compared(model, prefix, num_samples, length):
     tokens = random_tokens(num_rows, length, vocab_size=VOCAB, seed=1)
     with torch.inference_mode():
         _, shared = prefill(model, prefix)
-        here, there = (kind(model, shared, num_rows, length) for kind in (LlamaContinuations, OpenVinoContinuations))
+        here = LlamaContinuations(model, shared, num_rows, length)
+        there = compiled(model).rows(shared, num_rows, length)
         for token in tokens.split(1, 1):
             expected, given = (rows.feed(token, output_hidden_states=True) for rows in (here, there))
             pairs = zip(expected.hidden_states, given.hidden_states, strict=True)
@@ -54,6 +55,34 @@ def test_logits_and_states_are_those_of_torch(heads, kv_heads, prefixes, samples
         assert states < 1e-4
 
 
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+def test_several_tokens_at_once_are_those_of_torch(heads, kv_heads):
+    """Fed 3, 1, 7 and 2 tokens, so that there are own ones before them, and room must be made for several."""
+    model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    with torch.inference_mode():
+        _, shared = prefill(model, random_tokens(3, 5, vocab_size=VOCAB))
+        here, there = Continuations(model, shared, 6, 13), compiled(model).rows(shared, 6, 13)
+        for tokens in random_tokens(6, 13, vocab_size=VOCAB, seed=2).split((3, 1, 7, 2), 1):
+            expected, given = (rows.feed(tokens, output_hidden_states=True) for rows in (here, there))
+            assert torch.allclose(expected.logits, given.logits, atol=1e-4)
+            for states, same in zip(expected.hidden_states, given.hidden_states, strict=True):
+                assert torch.allclose(states, same, atol=1e-4)
+
+
+def test_prefixes_are_those_of_torch_however_they_are_grouped():
+    model, length = skewed(**{"num_attention_heads": 4, "num_key_value_heads": 2}), 40
+    prefix = random_tokens(TOKENS_AT_ONCE // length + 3, length, vocab_size=VOCAB)  # two groups
+    with torch.inference_mode():
+        whole = TorchSteps(model).prefill(prefix)
+        for steps in (TorchSteps(model), compiled(model)):
+            given = prefill_in_groups(prefix, steps.prefill)
+            assert torch.allclose(given.logits, whole.logits, atol=1e-4)
+            for memory, same in zip(
+                (*whole.shared.keys, *whole.shared.values), (*given.shared.keys, *given.shared.values)
+            ):
+                assert torch.allclose(memory, same, atol=1e-4)
+
+
 def test_scaled_rotary_positions_are_followed():
     rope = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0}
     scaling = rope | {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
@@ -66,7 +95,7 @@ def test_scaled_rotary_positions_are_followed():
 def test_the_base_model_leaves_the_head_out():
     model, prefix = skewed(), random_tokens(1, 4, vocab_size=VOCAB)
     with torch.inference_mode():
-        rows = OpenVinoContinuations(model, prefill(model, prefix)[1], 2, 3)
+        rows = compiled(model).rows(prefill(model, prefix)[1], 2, 3)
         step = rows.feed(torch.tensor([[1], [2]]), model=model.model, output_hidden_states=True)
     assert step.logits is None
     assert len(step.hidden_states) == model.config.num_hidden_layers + 1
@@ -79,9 +108,9 @@ def test_two_sets_of_rows_do_not_disturb_each_other():
         tokens = random_tokens(2, 4, vocab_size=VOCAB)
         alone = []
         for prefix, row in zip(shared, tokens, strict=True):
-            rows = OpenVinoContinuations(model, prefix, 1, 4)
+            rows = compiled(model).rows(prefix, 1, 4)
             alone.append([rows.feed(token.view(1, 1)).logits.clone() for token in row])
-        together = [OpenVinoContinuations(model, prefix, 1, 4) for prefix in shared]
+        together = [compiled(model).rows(prefix, 1, 4) for prefix in shared]
         for step, which in itertools.product(range(4), range(2)):
             given = together[which].feed(tokens[which, step].view(1, 1)).logits
             assert torch.equal(given, alone[which][step])

@@ -9,16 +9,9 @@ from transformers import PreTrainedModel
 
 from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.language_model import LanguageModel
-from lexergy.models.causal.runtime import Rows, continuations_of, uses_openvino
-from lexergy.models.causal.shared_prefix import PrefixSharing, RepeatedPrefix, SharedPrefix, prefill
+from lexergy.models.causal.runtime import Rows, Steps, TorchSteps, steps_of, uses_openvino
+from lexergy.models.causal.shared_prefix import Prefilled, PrefixSharing, RepeatedPrefix, prefill_in_groups
 from lexergy.recipes.runtime import Runtime
-
-
-class Prefilled(NamedTuple):
-    """Prefixes that were run."""
-
-    logits: Tensor  # (B, V), of the token after the prefix
-    shared: SharedPrefix
 
 
 class _Remembered(NamedTuple):
@@ -89,21 +82,22 @@ class FrozenModel(LanguageModel):
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
 
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
-        """Run the prefixes once."""
+        """Run the prefixes once, by torch: what is scored and not sampled need not be compiled."""
+        return self._prefill(prefix, TorchSteps(self.model))
 
+    def _prefill(self, prefix: Tensor, steps: Steps) -> Prefilled:
         def run() -> Prefilled:
-            output, shared = prefill(self.model, self.with_start(prefix), logits_to_keep=1)
-            return Prefilled(output.logits[:, -1].float(), shared)
+            return prefill_in_groups(self.with_start(prefix), steps.prefill)
 
-        return self.remember("prefix", (), prefix, run)
+        return self.remember("prefix", (steps.name,), prefix, run)
 
     def continuations(self, prefix: Tensor, num_samples: int, max_length: int) -> tuple[Tensor, Rows]:
         """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
-        prefilled = self.prefill(prefix)
         if not self.shares_prefix(prefix.shape[1] + max_length):
-            return prefilled.logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
-        num_rows = len(prefix) * num_samples
-        return prefilled.logits, continuations_of(self.model, prefilled.shared, num_rows, max_length, self.runtime)
+            return self.prefill(prefix).logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
+        steps = steps_of(self.model, self.runtime)
+        prefilled = self._prefill(prefix, steps)
+        return prefilled.logits, steps.rows(prefilled.shared, len(prefix) * num_samples, max_length)
 
     def shares_prefix(self, total_length: int) -> bool:
         """Whether sequences of this length may be split into prefix and continuation."""

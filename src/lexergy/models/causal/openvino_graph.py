@@ -1,4 +1,4 @@
-"""One decoding step of a Llama as two graphs of OpenVINO: its layers, and its head.
+"""A Llama as two graphs of OpenVINO: its layers, and its head.
 
 The graphs are built from the model's own weights, without a file between, and compute in float32. The layers attend
 as `llama_rows.LlamaContinuations` does, over a shared prefix and a row's own tokens, and give back the new keys and
@@ -14,41 +14,41 @@ from openvino import opset15 as ops
 from torch import Tensor, cat
 from transformers import LlamaForCausalLM
 
-PER_ROW = 8  # inputs of the layers before those of each layer, in the order of `_Step`
+PER_STEP = 11  # inputs of the layers before those of each layer, in the order of `_Step`
 
 
 class _Step(NamedTuple):
-    """What all layers read. B prefixes, K rows of each, G query heads per key head, P prefix and S own tokens."""
+    """What all layers read. T tokens are fed to each of K rows of B prefixes, N = B K T in all.
 
-    states: Any  # (R, D)
-    cos: Any  # (d,)
-    sin: Any  # (d,)
-    projected: Any  # the shape (B, K, Hkv, G + 2, d)
-    by_row: Any  # the shape (B, Hkv, K, G, -1)
-    by_prefix: Any  # the shape (B, Hkv, K G, -1)
-    lengths: Any  # (P, S, 1)
-    mask: Any  # (S,), added to the scores of own tokens: very negative where none is yet
+    G query heads share a key head. P tokens are the prefix's, S a row's own of earlier steps, T those of this one.
+    """
+
+    states: Any  # (N, D)
+    cos: Any  # (1, 1, 1 or K T, 1, d)
+    sin: Any  # the same
+    projected: Any  # the shape (B, K T, Hkv, G + 2, d)
+    by_token: Any  # the shape (B, Hkv, K T, G, d)
+    by_prefix: Any  # the shape (B, Hkv, K T G, -1)
+    by_row: Any  # the shape (B, Hkv, K, T G, -1)
+    new: Any  # the shape (B, Hkv, K, T, d)
+    lengths: Any  # (P, S, T)
+    own_mask: Any  # (S,), added to the scores of own tokens: very negative where none is yet
+    new_mask: Any  # (T G, T), added to the scores of new tokens: very negative where one is later
 
 
 def layers_graph(model: LlamaForCausalLM) -> ov.Model:
     """Inputs: those of `_Step`, then of each layer the prefix's keys and values and the rows' own.
 
-    Outputs: states (layers R, D), each layer's after the other, the last normalised; new keys and values
-    (layers 2 B, Hkv, K, 1, d).
+    Outputs: states (layers N, D), each layer's after the other, the last normalised; new keys and values
+    (layers 2 B, Hkv, K T, 1, d).
     """
     attention: Any = model.model.layers[0].self_attn
     kv_heads, width = model.config.num_key_value_heads, attention.head_dim
     floats, whole = ov.Type.f32, ov.Type.i32
-    step = _Step(
-        ops.parameter([-1, model.config.hidden_size], floats),
-        ops.parameter([width], floats),
-        ops.parameter([width], floats),
-        ops.parameter([5], whole),
-        ops.parameter([5], whole),
-        ops.parameter([4], whole),
-        ops.parameter([3], whole),
-        ops.parameter([-1], floats),
-    )
+    turn = [1, 1, -1, 1, width]
+    shapes = [[-1, model.config.hidden_size], turn, turn, [5], [5], [4], [5], [5], [3], [-1], [-1, -1]]
+    kinds = [floats, floats, floats, whole, whole, whole, whole, whole, whole, floats, floats]
+    step = _Step(*map(ops.parameter, shapes, kinds))
     memories: list[Any] = []
     new: list[Any] = []
     seen: list[Any] = []
@@ -76,27 +76,29 @@ def head_graph(model: LlamaForCausalLM) -> ov.Model:
 
 
 def _attend(attention: Any, states: Any, step: _Step, memory: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """softmax([q K_prefix^T, q K_own^T, q k^T] / sqrt(d)) [V_prefix; V_own; v], and the new k and v."""
+    """softmax([q K_prefix^T, q K_own^T, q K_new^T] / sqrt(d)) [V_prefix; V_own; V_new], and the new ones."""
     prefix_keys, prefix_values, own_keys, own_values = memory
     kv_heads, width = attention.config.num_key_value_heads, attention.head_dim
     group = attention.config.num_attention_heads // kv_heads
 
-    projected = ops.reshape(_linear(states, _by_key_head(attention)), step.projected, False)  # (B, K, Hkv, G + 2, d)
-    projected = ops.transpose(projected, _whole([0, 2, 1, 3, 4]))  # (B, Hkv, K, G + 2, d)
+    projected = ops.reshape(_linear(states, _by_key_head(attention)), step.projected, False)
+    projected = ops.transpose(projected, _whole([0, 2, 1, 3, 4]))  # (B, Hkv, K T, G + 2, d)
     turning, value = ops.variadic_split(projected, _whole(3), _whole([group + 1, 1])).outputs()
     query, key = ops.variadic_split(_rotated(turning, step, width), _whole(3), _whole([group, 1])).outputs()
+    by_row = ops.reshape(query, step.by_row, False)  # (B, Hkv, K, T G, d)
+    new_keys, new_values = (ops.reshape(memory, step.new, False) for memory in (key, value))  # (B, Hkv, K, T, d)
 
-    on_prefix = ops.matmul(ops.reshape(query, step.by_prefix, False), prefix_keys, False, True)  # (B, Hkv, K G, P)
-    on_own = ops.add(ops.matmul(query, own_keys, False, True), step.mask)  # (B, Hkv, K, G, S)
-    on_itself = ops.reduce_sum(ops.multiply(query, key), _whole([-1]), True)  # (B, Hkv, K, G, 1)
-    scores = ops.concat([ops.reshape(on_prefix, step.by_row, False), on_own, on_itself], 4)
+    on_prefix = ops.matmul(ops.reshape(query, step.by_prefix, False), prefix_keys, False, True)  # (B, Hkv, K T G, P)
+    on_own = ops.add(ops.matmul(by_row, own_keys, False, True), step.own_mask)  # (B, Hkv, K, T G, S)
+    on_new = ops.add(ops.matmul(by_row, new_keys, False, True), step.new_mask)  # (B, Hkv, K, T G, T)
+    scores = ops.concat([ops.reshape(on_prefix, step.by_row, False), on_own, on_new], 4)
     probs = ops.variadic_split(ops.softmax(scores, 4), _whole(4), step.lengths).outputs()
 
-    shared = ops.matmul(ops.reshape(probs[0], step.by_prefix, False), prefix_values, False, False)  # (B, Hkv, K G, d)
-    own = ops.add(ops.matmul(probs[1], own_values, False, False), ops.reshape(shared, step.by_row, False))
-    output = ops.add(own, ops.multiply(probs[2], value))  # (B, Hkv, K, G, d)
-    output = ops.transpose(output, _whole([0, 2, 1, 3, 4]))
-    output = ops.reshape(output, _whole([-1, kv_heads * group * width]), False)  # (R, H d)
+    shared = ops.matmul(ops.reshape(probs[0], step.by_prefix, False), prefix_values, False, False)
+    own = ops.add(ops.matmul(probs[1], own_values, False, False), ops.matmul(probs[2], new_values, False, False))
+    output = ops.add(own, ops.reshape(shared, step.by_row, False))  # (B, Hkv, K, T G, d)
+    output = ops.transpose(ops.reshape(output, step.by_token, False), _whole([0, 2, 1, 3, 4]))
+    output = ops.reshape(output, _whole([-1, kv_heads * group * width]), False)  # (N, H d)
     return _linear(output, attention.o_proj.weight), key, value
 
 
@@ -109,7 +111,7 @@ def _by_key_head(attention: Any) -> Tensor:
 
 
 def _rotated(heads: Any, step: _Step, width: int) -> Any:  # (..., d)
-    """Rotary positions, of which every row stands at the same one."""
+    """Rotary positions."""
     first, second = ops.split(heads, _whole(4), 2).outputs()
     turned = ops.concat([ops.negative(second), first], 4)
     return ops.add(ops.multiply(heads, step.cos), ops.multiply(turned, step.sin))

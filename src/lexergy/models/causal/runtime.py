@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal.llama_rows import LlamaContinuations, is_plain_llama
-from lexergy.models.causal.shared_prefix import Continuations, SharedPrefix
+from lexergy.models.causal.shared_prefix import Continuations, Prefilled, SharedPrefix, prefill
 from lexergy.recipes.runtime import Runtime
 
 WORTH_COMPILING = 2**20  # parameters: below, loading and compiling take longer than most samplers run
@@ -42,11 +42,39 @@ def uses_openvino(model: PreTrainedModel, runtime: Runtime) -> bool:
     return True
 
 
-def continuations_of(model: Any, prefix: SharedPrefix, num_rows: int, max_length: int, runtime: Runtime) -> Rows:
-    """Rows that can be fed token by token, on the runtime that is asked for."""
-    if uses_openvino(model, runtime):
-        from lexergy.models.causal.openvino_rows import OpenVinoContinuations
+class Steps(Protocol):
+    """A runtime with a model: it runs prefixes, and rows that continue them."""
 
-        return OpenVinoContinuations(model, prefix, num_rows, max_length)
-    rows: Any = LlamaContinuations if is_plain_llama(model) else Continuations
-    return rows(model, prefix, num_rows, max_length)
+    name: str
+
+    def prefill(self, prefix: Tensor) -> Prefilled:
+        """Run prefixes (B, P)."""
+
+    def rows(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> Rows:
+        """R = B * K rows that continue them, K of each in turn, by so many tokens at most."""
+
+
+class TorchSteps:
+    """Torch itself."""
+
+    name = "torch"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def prefill(self, prefix: Tensor) -> Prefilled:
+        output, shared = prefill(self.model, prefix, logits_to_keep=1)
+        return Prefilled(output.logits[:, -1].float(), shared)
+
+    def rows(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> Rows:
+        rows: Any = LlamaContinuations if is_plain_llama(self.model) else Continuations
+        return rows(self.model, prefix, num_rows, max_length)
+
+
+def steps_of(model: Any, runtime: Runtime) -> Steps:
+    """The model on the runtime that is asked for."""
+    if not uses_openvino(model, runtime):
+        return TorchSteps(model)
+    from lexergy.models.causal.openvino_rows import compiled
+
+    return compiled(model)

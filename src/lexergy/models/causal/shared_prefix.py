@@ -5,7 +5,7 @@ matrix product for all continuations, attention over a continuation's own tokens
 sets of scores go through one softmax, so the result is that of the whole sequence.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from transformers.cache_utils import CacheLayerMixin
 from transformers.pytorch_utils import Conv1D
 
 _ATTENTION = "lexergy_shared_prefix"
+TOKENS_AT_ONCE = 512  # of prefixes: more do not fit the processor's cache, fewer read the weights too often
 
 
 class SharedPrefix(NamedTuple):
@@ -35,6 +36,28 @@ class SharedPrefix(NamedTuple):
     def select(self, prefixes: slice) -> "SharedPrefix":
         """Some of the prefixes, without a copy."""
         return SharedPrefix([key[prefixes] for key in self.keys], [value[prefixes] for value in self.values])
+
+    @classmethod
+    def join(cls, parts: Sequence["SharedPrefix"]) -> "SharedPrefix":
+        """The prefixes of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        memories = zip(*((*part.keys, *part.values) for part in parts), strict=True)
+        joined = [torch.cat(memory) for memory in memories]
+        return cls(joined[: len(joined) // 2], joined[len(joined) // 2 :])
+
+
+class Prefilled(NamedTuple):
+    """Prefixes that were run."""
+
+    logits: Tensor  # (B, V), of the token after the prefix
+    shared: SharedPrefix
+
+
+def prefill_in_groups(prefix: Tensor, run: Callable[[Tensor], Prefilled]) -> Prefilled:
+    """Run the prefixes (B, P) a few at a time."""
+    parts = [run(group) for group in prefix.split(max(1, TOKENS_AT_ONCE // prefix.shape[1]))]
+    return Prefilled(torch.cat([part.logits for part in parts]), SharedPrefix.join([part.shared for part in parts]))
 
 
 def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[Any, SharedPrefix]:

@@ -1,5 +1,6 @@
 """A causal model that is only run: start token put in, forbidden tokens left out, its last prefixes remembered."""
 
+import copy
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -39,6 +40,7 @@ class FrozenModel(LanguageModel):
         uses_openvino(model, runtime)  # refused now rather than at the first sample
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
+        self._rows_of_call: int | None = None
 
     @property
     def device(self) -> torch.device:
@@ -95,9 +97,16 @@ class FrozenModel(LanguageModel):
         """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
         if not self.shares_prefix(prefix.shape[1] + max_length):
             return self.prefill(prefix).logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
-        steps = steps_of(self.model, self.runtime)
+        num_rows = len(prefix) * num_samples
+        steps = steps_of(self.model, self.runtime, self._rows_of_call or num_rows)
         prefilled = self._prefill(prefix, steps)
-        return prefilled.logits, steps.rows(prefilled.shared, len(prefix) * num_samples, max_length)
+        return prefilled.logits, steps.rows(prefilled.shared, num_rows, max_length)
+
+    def within_call(self, num_rows: int) -> Self:
+        """The same LM, for parts of a call of so many rows: each is computed as the whole would be."""
+        lm = copy.copy(self)
+        lm._rows_of_call = self._rows_of_call or num_rows
+        return lm
 
     def shares_prefix(self, total_length: int) -> bool:
         """Whether sequences of this length may be split into prefix and continuation."""

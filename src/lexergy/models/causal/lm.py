@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -195,7 +195,17 @@ class CausalLM(FrozenModel):
         if features is not None:
             features.check(self.last_state_layer)
         streams = list(range(len(prefix_tokens)) if prefix_ids is None else prefix_ids)
-        return sample_in_batches(self, prefix_tokens, streams, first_sample, num_samples, rows_per_batch, sampling)
+        lm = self.within_call(len(prefix_tokens) * num_samples)
+        return sample_in_batches(lm, prefix_tokens, streams, first_sample, num_samples, rows_per_batch, sampling)
+
+    def sample_chunks(
+        self, prefix_tokens: Tensor, *, num_samples: int, chunk_size: int, **kwargs: Any
+    ) -> Iterator[Samples]:
+        """The same samples as `sample`, a slice of at most `chunk_size` per prefix at a time."""
+        lm = self.within_call(len(prefix_tokens) * num_samples)
+        return super(CausalLM, lm).sample_chunks(
+            prefix_tokens, num_samples=num_samples, chunk_size=chunk_size, **kwargs
+        )
 
     @torch.inference_mode()
     def token_log_prob(self, tokens: Tensor, *, prefix_length: int) -> Tensor:

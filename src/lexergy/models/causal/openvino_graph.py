@@ -14,6 +14,8 @@ from openvino import opset15 as ops
 from torch import Tensor, cat
 from transformers import LlamaForCausalLM
 
+from lexergy.models.causal.openvino_weights import constant_of, whole
+
 PER_STEP = 11  # inputs of the layers before those of each layer, in the order of `_Step`
 
 
@@ -36,7 +38,7 @@ class _Step(NamedTuple):
     new_mask: Any  # (T G, T), added to the scores of new tokens: very negative where one is later
 
 
-def layers_graph(model: LlamaForCausalLM) -> ov.Model:
+def layers_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
     """Inputs: those of `_Step`, then of each layer the prefix's keys and values and the rows' own.
 
     Outputs: states (layers N, D), each layer's after the other, the last normalised; new keys and values
@@ -44,10 +46,10 @@ def layers_graph(model: LlamaForCausalLM) -> ov.Model:
     """
     attention: Any = model.model.layers[0].self_attn
     kv_heads, width = model.config.num_key_value_heads, attention.head_dim
-    floats, whole = ov.Type.f32, ov.Type.i32
+    floats, counts = ov.Type.f32, ov.Type.i32
     turn = [1, 1, -1, 1, width]
     shapes = [[-1, model.config.hidden_size], turn, turn, [5], [5], [4], [5], [5], [3], [-1], [-1, -1]]
-    kinds = [floats, floats, floats, whole, whole, whole, whole, whole, whole, floats, floats]
+    kinds = [*[floats] * 3, *[counts] * 6, *[floats] * 2]
     step = _Step(*map(ops.parameter, shapes, kinds))
     memories: list[Any] = []
     new: list[Any] = []
@@ -56,12 +58,12 @@ def layers_graph(model: LlamaForCausalLM) -> ov.Model:
     for layer in model.model.layers:
         shared, own = [-1, kv_heads, -1, width], [-1, kv_heads, -1, -1, width]
         memory = [ops.parameter(shape, floats) for shape in (shared, shared, own, own)]
-        attended, *kept = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory)
+        attended, *kept = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, as_numbers)
         states = ops.add(states, attended)
         inner = _normalised(states, layer.post_attention_layernorm)
-        gate = ops.swish(_linear(inner, layer.mlp.gate_proj.weight))
-        up = _linear(inner, layer.mlp.up_proj.weight)
-        states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight))
+        gate = ops.swish(_linear(inner, layer.mlp.gate_proj.weight, as_numbers))
+        up = _linear(inner, layer.mlp.up_proj.weight, as_numbers)
+        states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight, as_numbers))
         memories += memory
         new += kept
         seen.append(states)
@@ -69,22 +71,22 @@ def layers_graph(model: LlamaForCausalLM) -> ov.Model:
     return ov.Model([ops.concat(seen, 0), ops.concat(new, 0)], [*step, *memories], "layers")
 
 
-def head_graph(model: LlamaForCausalLM) -> ov.Model:
+def head_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
     """The last states (R, D) -> logits (R, V)."""
     states = ops.parameter([-1, model.config.hidden_size], ov.Type.f32)
-    return ov.Model([_linear(states, model.lm_head.weight)], [states], "head")
+    return ov.Model([_linear(states, model.lm_head.weight, as_numbers)], [states], "head")
 
 
-def _attend(attention: Any, states: Any, step: _Step, memory: Sequence[Any]) -> tuple[Any, Any, Any]:
+def _attend(attention: Any, states: Any, step: _Step, memory: Sequence[Any], as_numbers: bool) -> tuple[Any, Any, Any]:
     """softmax([q K_prefix^T, q K_own^T, q K_new^T] / sqrt(d)) [V_prefix; V_own; V_new], and the new ones."""
     prefix_keys, prefix_values, own_keys, own_values = memory
     kv_heads, width = attention.config.num_key_value_heads, attention.head_dim
     group = attention.config.num_attention_heads // kv_heads
 
-    projected = ops.reshape(_linear(states, _by_key_head(attention)), step.projected, False)
-    projected = ops.transpose(projected, _whole([0, 2, 1, 3, 4]))  # (B, Hkv, K T, G + 2, d)
-    turning, value = ops.variadic_split(projected, _whole(3), _whole([group + 1, 1])).outputs()
-    query, key = ops.variadic_split(_rotated(turning, step, width), _whole(3), _whole([group, 1])).outputs()
+    projected = ops.reshape(_linear(states, _by_key_head(attention), as_numbers), step.projected, False)
+    projected = ops.transpose(projected, whole([0, 2, 1, 3, 4]))  # (B, Hkv, K T, G + 2, d)
+    turning, value = ops.variadic_split(projected, whole(3), whole([group + 1, 1])).outputs()
+    query, key = ops.variadic_split(_rotated(turning, step, width), whole(3), whole([group, 1])).outputs()
     by_row = ops.reshape(query, step.by_row, False)  # (B, Hkv, K, T G, d)
     new_keys, new_values = (ops.reshape(memory, step.new, False) for memory in (key, value))  # (B, Hkv, K, T, d)
 
@@ -92,14 +94,14 @@ def _attend(attention: Any, states: Any, step: _Step, memory: Sequence[Any]) -> 
     on_own = ops.add(ops.matmul(by_row, own_keys, False, True), step.own_mask)  # (B, Hkv, K, T G, S)
     on_new = ops.add(ops.matmul(by_row, new_keys, False, True), step.new_mask)  # (B, Hkv, K, T G, T)
     scores = ops.concat([ops.reshape(on_prefix, step.by_row, False), on_own, on_new], 4)
-    probs = ops.variadic_split(ops.softmax(scores, 4), _whole(4), step.lengths).outputs()
+    probs = ops.variadic_split(ops.softmax(scores, 4), whole(4), step.lengths).outputs()
 
     shared = ops.matmul(ops.reshape(probs[0], step.by_prefix, False), prefix_values, False, False)
     own = ops.add(ops.matmul(probs[1], own_values, False, False), ops.matmul(probs[2], new_values, False, False))
     output = ops.add(own, ops.reshape(shared, step.by_row, False))  # (B, Hkv, K, T G, d)
-    output = ops.transpose(ops.reshape(output, step.by_token, False), _whole([0, 2, 1, 3, 4]))
-    output = ops.reshape(output, _whole([-1, kv_heads * group * width]), False)  # (N, H d)
-    return _linear(output, attention.o_proj.weight), key, value
+    output = ops.transpose(ops.reshape(output, step.by_token, False), whole([0, 2, 1, 3, 4]))
+    output = ops.reshape(output, whole([-1, kv_heads * group * width]), False)  # (N, H d)
+    return _linear(output, attention.o_proj.weight, as_numbers), key, value
 
 
 def _by_key_head(attention: Any) -> Tensor:
@@ -112,28 +114,20 @@ def _by_key_head(attention: Any) -> Tensor:
 
 def _rotated(heads: Any, step: _Step, width: int) -> Any:  # (..., d)
     """Rotary positions."""
-    first, second = ops.split(heads, _whole(4), 2).outputs()
+    first, second = ops.split(heads, whole(4), 2).outputs()
     turned = ops.concat([ops.negative(second), first], 4)
     return ops.add(ops.multiply(heads, step.cos), ops.multiply(turned, step.sin))
 
 
 def _normalised(states: Any, norm: Any) -> Any:
     """RMS norm of each row; OpenVINO knows this form as one operation."""
-    mean_square = ops.reduce_mean(ops.power(states, _number(2)), _whole([-1]), True)
+    mean_square = ops.reduce_mean(ops.power(states, _number(2)), whole([-1]), True)
     scale = ops.divide(_number(1), ops.sqrt(ops.add(mean_square, _number(norm.variance_epsilon))))
-    return ops.multiply(ops.multiply(states, scale), _weights(norm.weight))
+    return ops.multiply(ops.multiply(states, scale), constant_of(norm.weight, False))
 
 
-def _linear(states: Any, weight: Tensor) -> Any:  # (R, in), (out, in) -> (R, out)
-    return ops.matmul(states, _weights(weight), False, True)
-
-
-def _weights(weight: Tensor) -> Any:
-    return ops.constant(weight.detach().contiguous().numpy(), shared_memory=True)
-
-
-def _whole(values: int | Sequence[int]) -> Any:
-    return ops.constant(np.array(values, np.int32))
+def _linear(states: Any, weight: Tensor, as_numbers: bool) -> Any:  # (R, in), (out, in) -> (R, out)
+    return ops.matmul(states, constant_of(weight, as_numbers), False, True)
 
 
 def _number(value: float) -> Any:

@@ -1,7 +1,9 @@
 """Prefixes and their continuations on a Llama by OpenVINO: torch's numbers, several times as fast at few rows.
 
 With few rows a step is as long as it takes to read the weights, and OpenVINO's products read them at nearly the
-memory's rate. The compiled graphs hold weights of their own, packed: as much memory again as the model itself.
+memory's rate; of an LM that was read from a file of 4 or 8 bits they read those. With many rows the weights are kept
+in float32, since then it takes longer to unpack them. Compiled graphs hold weights of their own: a quarter of the
+model's memory again for calls with few rows, as much again as the model for calls with many.
 """
 
 import weakref
@@ -16,27 +18,28 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.llama_rows import LlamaStep
 from lexergy.models.causal.openvino_graph import PER_STEP, head_graph, layers_graph
+from lexergy.models.causal.openvino_weights import numbered
 from lexergy.models.causal.shared_prefix import Prefilled, SharedPrefix
 
+MANY_ROWS = 128  # from here on unpacking weights takes longer than reading them
+SETTINGS = {
+    "NUM_STREAMS": 1,
+    "ENABLE_CPU_PINNING": False,  # else all processes share the first core
+    "INFERENCE_PRECISION_HINT": "f32",
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+}
 _ROOM = 8  # own tokens that are made room for at once
 
 
 class OpenVinoSteps:
-    """A Llama's graphs, compiled."""
+    """A Llama's graphs, compiled; `as_numbers` with the whole numbers behind its weights, where they have any."""
 
-    name = "openvino"
-
-    def __init__(self, model: LlamaForCausalLM) -> None:
-        settings = {
-            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-            "NUM_STREAMS": 1,
-            "ENABLE_CPU_PINNING": False,  # else all processes share the first core
-            "INFERENCE_PRECISION_HINT": "f32",
-            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-        }
+    def __init__(self, model: LlamaForCausalLM, as_numbers: bool) -> None:
+        self.name = "openvino, as numbers" if as_numbers else "openvino"
         self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
         with torch.no_grad():
-            graphs = (layers_graph(model), head_graph(model))
+            graphs = (layers_graph(model, as_numbers), head_graph(model, as_numbers))
+        settings = {**SETTINGS, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
         self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
 
     @property
@@ -61,24 +64,27 @@ class OpenVinoSteps:
 
 class _Kept(NamedTuple):
     key: tuple[int, ...]
-    steps: OpenVinoSteps
+    has_numbers: bool
+    steps: dict[bool, OpenVinoSteps]  # with numbers, without
 
 
 _KEPT: weakref.WeakKeyDictionary[LlamaForCausalLM, _Kept] = weakref.WeakKeyDictionary()
 
 
-def compiled(model: LlamaForCausalLM) -> OpenVinoSteps:
-    """The model's graphs, compiled again when its weights or the number of threads have changed."""
+def compiled(model: LlamaForCausalLM, num_rows: int) -> OpenVinoSteps:
+    """The model's graphs for calls of so many rows, compiled again when its weights or the threads have changed."""
     # Training the weights in place raises their version.
     weights = list(model.parameters())
     version = (sum(weight._version for weight in weights), hash(tuple(weight.data_ptr() for weight in weights)))
     key = (torch.get_num_threads(), *version)
     known = _KEPT.get(model)
     if known is None or known.key != key:
-        _KEPT.pop(model, None)  # before new weights are packed
-        known = None
-        _KEPT[model] = known = _Kept(key, OpenVinoSteps(model))
-    return known.steps
+        last: Any = model.model.layers[-1]
+        _KEPT[model] = known = _Kept(key, numbered(last.mlp.down_proj.weight) is not None, {})
+    as_numbers = known.has_numbers and num_rows < MANY_ROWS
+    if as_numbers not in known.steps:
+        known.steps[as_numbers] = OpenVinoSteps(model, as_numbers)
+    return known.steps[as_numbers]
 
 
 class OpenVinoContinuations:

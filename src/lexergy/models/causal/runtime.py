@@ -1,7 +1,8 @@
-"""Which runtime feeds tokens to an LM's continuations: decided once for each LM, whatever the number of rows.
+"""Which runtime feeds tokens to an LM's continuations: decided once for each LM.
 
 On AVX2 cores OpenVINO needs less time than torch at every number of rows, from 1 (two thirds of it) through 8 (a
-third) to 256 (nine tenths), so that there is nothing to choose by.
+third) to 256 (nine tenths), so that there is nothing to choose by. How it keeps the weights depends on the rows of the
+whole call, before they are divided into batches and chunks, which never change a result.
 """
 
 from importlib.util import find_spec
@@ -71,10 +72,10 @@ class TorchSteps:
         return rows(self.model, prefix, num_rows, max_length)
 
 
-def steps_of(model: Any, runtime: Runtime) -> Steps:
-    """The model on the runtime that is asked for."""
+def steps_of(model: Any, runtime: Runtime, num_rows: int) -> Steps:
+    """The model on the runtime that is asked for, as it is best for a call of so many rows."""
     if not uses_openvino(model, runtime):
         return TorchSteps(model)
     from lexergy.models.causal.openvino_rows import compiled
 
-    return compiled(model)
+    return compiled(model, num_rows)

@@ -51,7 +51,8 @@ class OpenVinoSteps:
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
         """Rows that continue nothing are fed all their tokens at once."""
         layers: Any = self.model.model.layers
-        nothing = torch.empty(len(prefix), self.model.config.num_key_value_heads, 0, layers[0].self_attn.head_dim)
+        attention = layers[0].self_attn
+        nothing = torch.empty(len(prefix), attention.config.num_key_value_heads, 0, attention.head_dim)
         memory = [nothing] * len(layers)
         rows = self.rows(SharedPrefix(memory, memory), len(prefix), prefix.shape[1])
         states = rows.feed(prefix, model=self.model.model, output_hidden_states=True).hidden_states

@@ -190,7 +190,15 @@ def test_a_detector_of_the_first_format_says_what_it_said_and_that_it_is_old(sta
 
 @pytest.mark.parametrize(
     "content",
-    [None, "{", "[]", '{"format": 1, "reader": "states"}', '{"format": 1}', '{"format": 9, "reader": "states"}'],
+    [
+        None,
+        "{",
+        "[]",
+        '{"format": 1, "reader": "states"}',
+        '{"format": 1}',
+        '{"format": 9, "reader": "states"}',
+        '{"format": 2, "reader": "states", "block_tokens": -1}',
+    ],
 )
 def test_a_folder_that_is_no_detector(content, tmp_path):
     if content is not None:

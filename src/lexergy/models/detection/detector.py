@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from lexergy.core.calibration import EVEN, Calibration
@@ -39,8 +39,8 @@ UNKNOWN = (
 class DetectorSettings:
     """How texts are read, what an energy is worth, and for which texts that was found out."""
 
-    block_tokens: int
-    most_blocks: int = 32  # of a very long text, so many are read, evenly spread
+    block_tokens: Annotated[int, Field(ge=FEWEST_TOKENS)]
+    most_blocks: Annotated[int, Field(ge=1)] = 32  # of a very long text, so many are read, evenly spread
     text: Calibration = field(default_factory=Calibration)
     span: Calibration = field(default_factory=Calibration)  # of some words, read within their text
     trained_on: TrainingConditions | None = None

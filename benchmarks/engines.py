@@ -18,6 +18,7 @@ from transformers import DynamicCache
 
 from lexergy import CausalLM
 from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
+from lexergy.recipes.runtime import Runtime
 
 MODEL, NEW = "smollm2-135m", 40
 Sampler = Callable[[int, int | None], Tensor]  # number of samples, top-k (None: the whole distribution) -> (n, NEW)
@@ -29,7 +30,11 @@ class Engine(NamedTuple):
     build: Callable[[CausalLM, Tensor], Sampler]
 
 
-def lexergy_sampler(lm: CausalLM, prefix: Tensor) -> Sampler:
+def lexergy_sampler(lm: CausalLM, prefix: Tensor, runtime: Runtime = "auto") -> Sampler:
+    lm = CausalLM(lm.model, lm.tokenizer, runtime=runtime)
+    for n in (2, 128):  # what is compiled for few rows, and for many
+        lm.sample(prefix, num_samples=n, max_new_tokens=2)
+
     def sample(n: int, top_k: int | None) -> Tensor:
         lm.forget_prefix()  # each call pays for its own prefill
         return lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=top_k).tokens[0]
@@ -140,7 +145,8 @@ def float16_gguf() -> Path:
 
 
 ENGINES = {
-    "Lexergy": Engine("float32", "lexergy", lexergy_sampler),
+    "Lexergy": Engine("float32; the file's numbers with few rows", "lexergy", lexergy_sampler),
+    "Lexergy on torch": Engine("float32", "lexergy", lambda lm, prefix: lexergy_sampler(lm, prefix, "torch")),
     "transformers generate": Engine("float32", "transformers", transformers_sampler),
     "transformers, cache repeated": Engine("float32", "transformers", repeated_cache_sampler),
     "CTranslate2 float32": Engine(

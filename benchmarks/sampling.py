@@ -18,6 +18,7 @@ import psutil
 import torch
 from engines import ENGINES, MODEL, NEW, Sampler, installed
 from equal_work import work_table
+from step_profile import profile_table
 from timing import cpu_seconds, seconds
 
 from lexergy import CausalLM
@@ -130,11 +131,17 @@ def work_lines(arguments: argparse.Namespace) -> list[str]:
     return work_table(arguments.engines, *loaded(), max(arguments.samples), arguments.top_k or TOP_K)
 
 
+def profile_lines(arguments: argparse.Namespace) -> list[str]:
+    torch.set_num_threads(arguments.threads)
+    return profile_table(*loaded(), arguments.top_k or None)
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "speed": speed_table,
     "work": work_lines,
     "energy": energy_line,
     "memory": memory_line,
+    "profile": profile_lines,
 }
 
 

@@ -35,6 +35,16 @@ def test_generate(tiny_run, capsys):
 
 
 @pytest.mark.filterwarnings(UNRELIABLE)
+def test_generate_by_smc(tiny_run, capsys):
+    arguments = ["generate", tiny_run, "--prompt", "our union", "--candidates", 30, "--max-new-tokens", 5]
+    plain, result = json_of(arguments, capsys), json_of([*arguments, "--method", "smc"], capsys)
+    assert plain["num_ancestors"] is None
+    assert 1 <= result["num_ancestors"] <= result["num_candidates"] == 30
+    assert result["base"] == plain["base"]
+    assert "leave them out" in mistake_of([*arguments, "--method", "smc", "--chunks", 2], capsys)
+
+
+@pytest.mark.filterwarnings(UNRELIABLE)
 def test_generate_truncates_to_ten_tokens_unless_told(tiny_run, capsys):
     def base(*more):
         arguments = ["generate", tiny_run, "--prompt", "our union", "--candidates", 4, "--max-new-tokens", 12]

@@ -7,8 +7,8 @@ from torch import Tensor
 from lexergy.core.enumeration import all_sequences
 from lexergy.core.estimation.smc import (
     Population,
+    Resampling,
     Twist,
-    check_resampling,
     fit_twist,
     proportional_twist,
     resample,
@@ -101,7 +101,7 @@ def test_every_path_is_counted(below):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_z_is_unbiased(below, seed):
+def test_z_is_unbiased_over_every_path(below, seed):
     """E[Z^] = Z over every random path, to rounding."""
     toy = Toy(seed)
     paths = Paths(toy, None, below)
@@ -213,7 +213,13 @@ def test_what_cannot_be_fitted_is_proportional():
     assert Twist(torch.ones(2), torch.tensor([2.0, 3.0])).log_twist(torch.tensor(5.0), 2) == -16
 
 
-@pytest.mark.parametrize("settings", [(1, 0.5, 4), (8, -0.1, 4), (8, 1.1, 4), (8, 0.5, 0)])
+@pytest.mark.parametrize("settings", [{"every": 0}, {"below": -0.1}, {"below": 1.1}])
 def test_settings_that_mean_nothing(settings):
     with pytest.raises(LexergyError, match="expected"):
-        check_resampling(*settings)
+        Resampling(**settings)
+
+
+def test_a_twist_is_for_one_length():
+    assert Resampling().twist_of(3).slope.tolist() == proportional_twist(3).slope.tolist()
+    with pytest.raises(LexergyError, match="texts of 2 tokens, and they have 3"):
+        Resampling(twist=proportional_twist(2)).twist_of(3)

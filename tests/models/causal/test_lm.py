@@ -132,6 +132,52 @@ def test_scores_and_features_equal_the_plain_forward_pass(maker):
         assert torch.allclose(lm.state_features(rows, prefix_length=5, features=features), handed_on, atol=1e-3)
 
 
+class Shuffled:
+    """Lets samples go on from others of their prefix, by lot, after every token."""
+
+    def __init__(self, num_prefixes: int, num_samples: int) -> None:
+        self.shape = (num_prefixes, num_samples)
+        self.generator = torch.Generator().manual_seed(8)
+        self.beginnings = []
+
+    def after(self, length, written, pool):
+        own = torch.randint(self.shape[1], self.shape, generator=self.generator)
+        index = (own + torch.arange(self.shape[0])[:, None] * self.shape[1]).flatten()
+        assert len(index.unique()) < len(index)
+        self.beginnings.append(written.tokens[index, :length].clone())
+        return index
+
+
+@pytest.mark.parametrize("maker", ARCHITECTURES)
+def test_samples_go_on_from_others(maker):
+    """Whatever a row has of its own goes with it: memory, logits, tokens, log-probability, features, its end."""
+    lm = build(maker, forbidden_tokens=(2,), end_token=7)
+    features, prefix = StateFeatures((0, 2)), prefixes(2)
+    for length in (4, 10):
+        resampler = Shuffled(2, 6)
+        options = {"num_samples": 6, "max_new_tokens": length, "features": features, "seed": 2, "rows_per_batch": 4}
+        samples = lm.sample(prefix, **options, resampler=resampler)
+        rows = whole(prefix, samples.tokens)
+        assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten(), atol=1e-4)
+        expected = lm.state_features(rows, prefix_length=5, features=features)
+        assert torch.allclose(expected, samples.features.flatten(0, 1), atol=1e-3)
+        assert torch.equal(lm.lengths(samples.tokens), samples.lengths)
+        assert torch.equal(rows[:, 5 : 4 + length], resampler.beginnings[-1][:, : length - 1])
+        assert not torch.equal(samples.tokens, lm.sample(prefix, **options).tokens)
+
+
+@pytest.mark.parametrize("end_token", [None, 7])
+def test_a_kept_sample_is_not_drawn(end_token):
+    lm, features = build(gpt2, end_token=end_token), StateFeatures((1,))
+    prefix, kept = prefixes(3), torch.tensor([[4, 9, 1, 3], [8, 7, 7, 7], [20, 30, 6, 7]])
+    options = {"num_samples": 5, "max_new_tokens": 4, "features": features, "seed": 1}
+    samples, free = lm.sample(prefix, **options, kept=kept), lm.sample(prefix, **options)
+    assert torch.equal(samples.tokens[:, 0], kept)
+    assert torch.equal(samples.tokens[:, 1:], free.tokens[:, 1:])
+    assert torch.allclose(lm.log_prob(whole(prefix, samples.tokens), prefix_length=5), samples.log_prob.flatten())
+    assert samples.lengths[:, 0].tolist() == ([4, 2, 4] if end_token else [4, 4, 4])
+
+
 def test_projected_states_are_refused_where_they_are_narrower():
     lm = build(projected_opt)
     samples = lm.sample(prefixes(), num_samples=2, max_new_tokens=3, features=StateFeatures((0, 1)))

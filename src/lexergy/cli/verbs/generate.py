@@ -1,5 +1,6 @@
 """`lexergy generate`: the frozen LM beside the joint model."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,19 @@ if TYPE_CHECKING:
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 
+
+class MethodChoice(StrEnum):
+    IMPORTANCE = "importance"
+    SMC = "smc"
+
+
+Method = Annotated[
+    MethodChoice,
+    typer.Option(
+        "--method",
+        help="Choose among whole candidates, or resample them while they are written (energies on states).",
+    ),
+]
 NumCandidates = Annotated[
     int,
     typer.Option(
@@ -106,6 +120,7 @@ def generate(
     run: RunFolder,
     prompt: Prompt,
     energy: EnergyName = None,
+    method: Method = MethodChoice.IMPORTANCE,
     candidates: NumCandidates = 256,
     max_new_tokens: MaxNewTokens = 40,
     chunks: NumChunks = 1,
@@ -132,10 +147,11 @@ def generate(
       lexergy generate runs/quickstart --prompt "Our economy" --candidates 512 --show 5
       lexergy generate runs/quickstart --prompt "Our economy" --chunks 4 --max-new-tokens 32
       lexergy generate runs/quickstart --prompt "Our economy" --stop "\\n" --stop ". "
+      lexergy generate runs/quickstart --prompt "Our economy" --method smc --candidates 64
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
-    _check(chunks, show, target_ess, max_candidates)
+    _check(chunks, show, target_ess, max_candidates, method)
     if top_k is None and top_p is None:
         top_k = DEFAULT_TOP_K
     settings: dict[str, Any] = {
@@ -163,11 +179,16 @@ def generate(
         return
     settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
     with counted("tokens", candidates * max_new_tokens):
-        generation = joint.generate(text, **settings)
+        generation = joint.generate(text, method=method.value, **settings)
     _print(text, chosen, generation, show, as_json)
 
 
-def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int | None) -> None:
+def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int | None, method: MethodChoice) -> None:
+    if method == MethodChoice.SMC and (chunks > 1 or target_ess is not None):
+        raise LexergyError(
+            "`--method` is smc beside `--chunks` or `--target-ess`; expected one or the other, since particles are "
+            "resampled within a single continuation; leave them out."
+        )
     if max_candidates is not None and target_ess is None:
         raise LexergyError(
             f"`--max-candidates` is {max_candidates} without `--target-ess`; expected both, "
@@ -204,6 +225,7 @@ def _record(prompt: str, energy: str, generation: "Generation", show: int) -> di
         "ess": generation.ess,
         "pareto_k": generation.pareto_k,
         "num_candidates": len(generation.candidates),
+        "num_ancestors": generation.num_ancestors,
         "best": best,
         "worst": worst,
         "warnings": generation.warnings,
@@ -228,6 +250,8 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int, as_jso
         f"{len(generation.candidates)} candidates, worth {fixed(generation.ess, 1)} equally weighted ones; "
         f"k-hat {fixed(generation.pareto_k)}"
     )
+    if generation.num_ancestors is not None:
+        print_lines(f"they descend from {generation.num_ancestors} of the first ones")
 
 
 def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool) -> None:

@@ -82,6 +82,7 @@ class PerplexityEstimate:
     continuation_length: float  # tokens, on average where texts end sooner
     curve: tuple[CurvePoint, ...]
     windows: WindowEstimates = field(compare=False)
+    num_particles: int = 1  # of each sample, where samples are runs of SMC
 
     @property
     def doubt(self) -> str | None:
@@ -98,7 +99,7 @@ class PerplexityEstimate:
             return f"k-hat {self.pareto_k:.2f} is above {self.pareto_k_threshold:.2f}"
         if not self.ess >= importance.LEAST_ESS:
             return f"the effective sample size {self.ess:.1f} is below {importance.LEAST_ESS}"
-        if abs(gain) > most:
+        if self.num_particles == 1 and abs(gain) > most:
             return f"{self.num_samples} samples per window can tell no more than {most:.3f} nats per token"
         return None
 
@@ -148,16 +149,20 @@ def perplexity_from_weights(
     seed: int = 0,
     *,
     documents: Sequence[Hashable] | None = None,  # B
+    own: Tensor | None = None,  # (B,)
+    num_particles: int = 1,
 ) -> PerplexityEstimate:
     """The estimate from log P_LM(x) and E(x) of each window, and log w_i = -E(x_i) of its n LM samples.
 
     exp(-1/(B C) sum_b [log P_LM(x_b) - E(x_b) - log Z_b]), Sec. 3.2, Deng et al. 2020, with log Z_b from both
     sides of Theorem 2, and from `sampler_log_z` for the bound. `seed` is that of the bootstrap, which draws whole
-    `documents` again; without them each window is its own.
+    `documents` again; without them each window is its own. Of runs of SMC, `log_weights` are the log Z^ of n runs of
+    `num_particles` each, and `own` is that of a run conditional on the text, which stands for -E(x) in the bound.
     """
     if continuation_length < 1:
         raise LexergyError(f"`continuation_length` is {continuation_length}; expected at least 1.")
-    windows = _window_estimates(base_log_prob, energy, log_weights, _documents(documents, len(base_log_prob)))
+    documents = _documents(documents, len(base_log_prob))
+    windows = _window_estimates(base_log_prob, energy, log_weights, documents, -energy if own is None else own)
     num_samples = log_weights.shape[1]
     gain = windows.gain / continuation_length  # (B,)
     base = windows.base_log_prob / continuation_length  # (B,)
@@ -185,6 +190,7 @@ def perplexity_from_weights(
         continuation_length=continuation_length,
         curve=tuple(map(CurvePoint, windows.log_z.sizes, bound, lower, upper)),
         windows=windows,
+        num_particles=num_particles,
     )
 
 
@@ -193,18 +199,19 @@ def _window_estimates(
     energy: Tensor,  # (B,)
     log_weights: Tensor,  # (B, n)
     documents: tuple[Hashable, ...],  # B
+    own: Tensor,  # (B,)
 ) -> WindowEstimates:
     """log Z of each window and how far to trust its weights, beside log P_LM and E of its own text."""
     _check_shapes(base_log_prob, energy, log_weights)
-    energy, num_samples = energy.detach().double().cpu(), log_weights.shape[1]
+    own, num_samples = own.detach().double().cpu(), log_weights.shape[1]
     sizes = partition.doubling_sizes(num_samples)
     # A few windows at a time, so that the double-precision copies stay small however many samples there are.
     at_once = max(1, _WEIGHTS_AT_ONCE // num_samples)
     parts = log_weights.detach().cpu().split(at_once)
-    curves = [partition.curve(-own, part, sizes) for own, part in zip(energy.split(at_once), parts, strict=True)]
+    curves = [partition.curve(text, part, sizes) for text, part in zip(own.split(at_once), parts, strict=True)]
     return WindowEstimates(
         base_log_prob=base_log_prob.detach().double().cpu(),
-        energy=energy,
+        energy=energy.detach().double().cpu(),
         log_z=partition.PartitionCurve(
             sizes, *(torch.cat([getattr(curve, side) for curve in curves]) for side in ("lower", "upper", "sampler"))
         ),

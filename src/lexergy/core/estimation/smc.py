@@ -5,6 +5,7 @@ psi_T = exp(-E): whatever the twists between, the last target is P_LM exp(-E) (Z
 The K particles of a run are the last dimension everywhere.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -61,8 +62,11 @@ def resample(
     *,
     below: float,
     keep_first: bool = False,
+    going_on: Tensor | None = None,  # (...) bool
 ) -> Resampled:
     """Resample the runs whose effective sample size is less than `below` times K; the others stay as they are.
+
+    So do runs that are not `going_on`: where all texts have ended, nothing is gained.
 
     With `keep_first`, particle 0 has the text that a conditional run keeps (Andrieu et al. 2010): it goes on from
     itself, and the others as they do given that it does.
@@ -70,6 +74,7 @@ def resample(
     num_particles = population.log_weights.shape[-1]
     due = population.ess < below * num_particles
     due &= population.log_weights.amax(-1) > -torch.inf  # weights that are all zero leave nothing to choose from
+    due = due if going_on is None else due & going_on
     stay = torch.arange(num_particles).expand_as(population.origins)
     log_weights = torch.where(due.unsqueeze(-1), population.log_weights, 0.0)
     ancestors = torch.where(due.unsqueeze(-1), systematic(log_weights, uniforms, keep_first), stay)
@@ -152,15 +157,33 @@ def fit_twist(partial: Tensor, final: Tensor, alive: Tensor | None = None) -> Tw
     return Twist(torch.where(few, 0.0, rest - residual / 2), slope)
 
 
-def check_resampling(num_particles: int, below: float, every: int) -> None:
-    """Refuse settings under which nothing could be resampled, or everything at random."""
-    if num_particles < 2:
-        raise LexergyError(
-            f"{num_particles} particles; expected at least 2, of which the better ones go on; 16 is usual."
-        )
-    if not 0 <= below <= 1:
-        raise LexergyError(
-            f"`resample_below` is {below}; expected 0 to 1, a share of the particles; 0.5 is usual, 0 never resamples."
-        )
-    if every < 1:
-        raise LexergyError(f"`resample_every` is {every}; expected at least 1 token; 4 is usual.")
+@dataclass(frozen=True)
+class Resampling:
+    """When particles are resampled, and by which twist.
+
+    Every so many tokens, where the effective sample size is below this share of K. Without a twist it is t / T times
+    the energy of the text so far (`proportional_twist`).
+    """
+
+    every: int = 4
+    below: float = 0.5
+    twist: Twist | None = None
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise LexergyError(f"`every` is {self.every}; expected at least 1 token; 4 is usual.")
+        if not 0 <= self.below <= 1:
+            raise LexergyError(
+                f"`below` is {self.below}; expected 0 to 1, a share of the particles; 0.5 is usual, 0 never resamples."
+            )
+
+    def twist_of(self, length: int) -> Twist:
+        """The twist for texts of this length."""
+        if self.twist is None:
+            return proportional_twist(length)
+        if len(self.twist.slope) != length:
+            raise LexergyError(
+                f"the twist is for texts of {len(self.twist.slope)} tokens, and they have {length}; expected one "
+                "length; fit it again, or leave it out."
+            )
+        return self.twist

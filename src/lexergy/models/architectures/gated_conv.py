@@ -44,6 +44,10 @@ class GatedConvMemory:
         """Each row so often, as transformers' own caches do it."""
         self.inputs = [inputs.repeat_interleave(repeats, 0) for inputs in self.inputs]
 
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        """Row r goes on from row `beam_idx[r]`, as transformers' own caches do it."""
+        self.inputs = [inputs[beam_idx] for inputs in self.inputs]
+
 
 @dataclass
 class GatedConvOutput(ModelOutput):

@@ -89,6 +89,13 @@ class LlamaContinuations:
         logits = torch.mm(self._model.lm_head.weight, last, out=self._logits)
         return LlamaStep(logits.t().unsqueeze(1), tuple(seen))
 
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
+        for prefix, places in enumerate(index.view(-1, self._samples) % self._samples):
+            for memory in (self._keys, self._values):
+                own = memory[:, prefix, :, :, : self._length]  # (layers, Hkv, K, S, d)
+                own.copy_(own[:, :, places])
+
     def _attend(self, index: int, attention: Any, states: Tensor) -> Tensor:  # (D, R) -> (H d, R)
         """softmax([q K_prefix^T, q K_own^T] / sqrt(d)) [V_prefix; V_own], in the order (B, Hkv, K, G, d)."""
         group, width, end = self._group, self._width, self._length + 1

@@ -22,7 +22,7 @@ from lexergy.models.causal.language_model import PREFIXES_AT_ONCE, LanguageModel
 from lexergy.models.causal.log_probs import pick_log_prob
 from lexergy.models.causal.row_logits import row_logits
 from lexergy.models.causal.samples import Samples
-from lexergy.models.causal.sampling import Sampling, sample_in_batches
+from lexergy.models.causal.sampling import Resampler, Sampling, sample_batch, sample_in_batches
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.models.loading.bars import without_bars
@@ -179,6 +179,8 @@ class CausalLM(FrozenModel):
         rows_per_batch: int = PREFIXES_AT_ONCE,
         features: StateFeatures | None = None,
         given_length: int = 0,
+        resampler: Resampler | None = None,
+        kept: Tensor | None = None,  # (B, C)
     ) -> Samples:
         """Draw K = `num_samples` continuations of each prefix, with their log-probabilities.
 
@@ -186,16 +188,28 @@ class CausalLM(FrozenModel):
         (counted from `first_sample`) and the position, so `rows_per_batch` changes speed, never results.
         A sample has exactly `max_new_tokens` tokens, or ends at the LM's end token, or where its text has one of the
         strings of `stop`. The `features` are those of the continuation, of which the last `given_length` tokens of the
-        prefix are a part.
+        prefix are a part. A `resampler` lets some samples go on in place of others: then all are drawn as one batch.
+        The first sample of each prefix is `kept`, where that is given, and not drawn.
         """
         strings = StopStrings(stop, self.need_tokenizer()) if stop else None
-        sampling = Sampling(max_new_tokens, Decoding(temperature, top_k, top_p), seed, strings, features, given_length)
         prefix_tokens = self.check_prefix(prefix_tokens, max_new_tokens)
+        sampling = Sampling(
+            max_new_tokens,
+            Decoding(temperature, top_k, top_p),
+            seed,
+            strings,
+            features,
+            given_length,
+            resampler,
+            None if kept is None else kept.to(self.device),
+        )
         self.check_counts(num_samples, max_new_tokens)
         if features is not None:
             features.check(self.last_state_layer)
         streams = list(range(len(prefix_tokens)) if prefix_ids is None else prefix_ids)
         lm = self.within_call(len(prefix_tokens) * num_samples)
+        if resampler is not None or kept is not None:
+            return sample_batch(lm, prefix_tokens, streams, first_sample, num_samples, sampling)
         return sample_in_batches(lm, prefix_tokens, streams, first_sample, num_samples, rows_per_batch, sampling)
 
     def sample_chunks(

@@ -141,6 +141,15 @@ class OpenVinoContinuations:
         assert self._unkept is not None
         return self._unkept
 
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
+        if self._unkept is not None:
+            self._keep(self._unkept.unflatten(-2, (self._samples, -1)))
+            self._unkept = None
+        for prefix, places in enumerate(index.view(-1, self._samples) % self._samples):
+            own = self._own[:, :, prefix, :, :, : self._length]  # (layers, 2, Hkv, K, S, d)
+            own.copy_(own[:, :, :, places])  # where it lies, since the graph reads it there
+
     def _run(self, embedded: Tensor) -> Tensor:  # (R, T, D) -> (layers, R, T, D)
         if self._unkept is not None:
             self._keep(self._unkept.unflatten(-2, (self._samples, -1)))

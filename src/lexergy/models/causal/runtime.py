@@ -25,6 +25,9 @@ class Rows(Protocol):
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, output_hidden_states: bool = False) -> Any:
         """Feed (R, 1): an output with `logits` (R, 1, V), and `hidden_states`, per layer (R, 1, D), where asked for."""
 
+    def reorder(self, index: Tensor) -> None:
+        """Row r goes on from what row `index[r]` (R,), of the same prefix, has been fed."""
+
 
 def uses_openvino(model: PreTrainedModel, runtime: Runtime) -> bool:
     """Whether OpenVINO computes the steps; refuses where it is asked for and cannot."""

@@ -2,20 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from lexergy.core.decoding import FORKS, Decoding, Draw, draw
+from lexergy.core.decoding import FORKS, Decoding, Draw, draw, pick, truncated_log_probs
 from lexergy.core.random import successors, uniforms
 from lexergy.core.vocabulary import summarise
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.state_features import StateFeatures
-from lexergy.models.causal.states import pooled_given
+from lexergy.models.causal.states import PooledStates, pooled_given
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.progress import count
+
+
+class Resampler(Protocol):
+    """Whoever decides, while texts are drawn, which of them go on."""
+
+    def after(self, length: int, written: "Written", pool: PooledStates | None) -> Tensor | None:
+        """After so many tokens: row r goes on from row `index[r]` (R,), of the same prefix; None: all as they are."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Sampling:
     stop: StopStrings | None
     features: StateFeatures | None
     given_length: int
+    resampler: Resampler | None = None
+    kept: Tensor | None = None  # (B, C), the tokens of the first sample of each prefix, which are not drawn
 
 
 def sample_in_batches(
@@ -74,7 +83,7 @@ def sample_batch(
         pool = pooled_given(lm, prefix, sampling.given_length, features).continued(num_samples, length)
     first_logits, rows = lm.continuations(prefix, num_samples, length)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
-    written = _Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
+    written = Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
     reads_states = features is not None and bool(features.layers)
     for step in range(length):
         lm.forbid_(logits)
@@ -83,7 +92,10 @@ def sample_batch(
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
         counted = written.alive
         count(len(logits))
-        chosen = written.add(step, draw(logits, numbers, sampling.decoding, summary))
+        drawn = draw(logits, numbers, sampling.decoding, summary)
+        if sampling.kept is not None:
+            drawn = _keeping(drawn, logits, sampling.kept[:, step], sampling.decoding)
+        chosen = written.add(step, drawn)
         if pool is not None and summary is not None:
             pool.add_statistics(step, logits, chosen, summary)
         last = step == length - 1 or written.has_ended()
@@ -99,6 +111,13 @@ def sample_batch(
         if last:
             break
         logits = output.logits[:, -1].float()
+        index = None if sampling.resampler is None else sampling.resampler.after(step + 1, written, pool)
+        if index is not None:
+            logits = logits[index]
+            rows.reorder(index)
+            written.reorder(index)
+            if pool is not None:
+                pool.reorder(index)
     shape = (len(prefix), num_samples)
     return Samples(
         written.tokens.view(*shape, -1).cpu(),
@@ -108,7 +127,16 @@ def sample_batch(
     )
 
 
-class _Written:
+def _keeping(drawn: Draw, logits: Tensor, kept: Tensor, decoding: Decoding) -> Draw:  # (R, V), (B,)
+    """The first sample of each prefix has this token, whatever was drawn."""
+    first = slice(None, None, len(logits) // len(kept))
+    tokens, log_prob = drawn.tokens.clone(), drawn.log_prob.clone()
+    tokens[first] = kept
+    log_prob[first] = pick(truncated_log_probs(logits[first].double(), decoding), kept)
+    return Draw(tokens, log_prob)
+
+
+class Written:
     """What R rows have drawn so far; a row is alive until its end token or a stop string."""
 
     def __init__(
@@ -132,6 +160,11 @@ class _Written:
         self.lengths[ended] = step + 1
         self.alive = self.alive & ~ended
         return chosen
+
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]` has written."""
+        self.tokens, self.log_prob = self.tokens[index], self.log_prob[index]
+        self.lengths, self.alive = self.lengths[index], self.alive[index]
 
     def has_ended(self) -> bool:
         return (self.end_token is not None or self.stop is not None) and not bool(self.alive.any())

@@ -97,6 +97,10 @@ class Continuations:
         self._length += fed.shape[1]
         return output
 
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
+        self._cache.reorder_cache(index)
+
 
 class RepeatedPrefix:
     """Continuations of a model whose attention cannot share a prefix: each row carries its own copy of its memory."""
@@ -114,6 +118,11 @@ class RepeatedPrefix:
 
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
         return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
+
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]` has been fed."""
+        for memory in self._past.values():
+            memory.reorder_cache(index)
 
 
 class PrefixSharing:
@@ -181,6 +190,10 @@ class _OwnLayer(CacheLayerMixin):
         self.values[:, :, self.length : end] = value_states
         self.length = end
         return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        for memory in (self.keys, self.values):
+            memory[:, :, : self.length] = memory[beam_idx, :, : self.length]
 
     def get_seq_length(self) -> int:
         return self.prefix_length + self.length

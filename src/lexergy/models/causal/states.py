@@ -45,6 +45,10 @@ class PooledStates:
         room = torch.nn.functional.pad(statistics, (0, 0, 0, max_length))  # (R K, C + new, 4)
         return PooledStates(self.features, states, room, statistics.shape[1])
 
+    def reorder(self, index: Tensor) -> None:  # (R,)
+        """Row r goes on from what row `index[r]` has in its pool."""
+        self.states, self.statistics = self.states[index], self.statistics[index]
+
     def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
         self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -10,13 +10,17 @@ from torch import Tensor
 from lexergy.core.candidates import GivenCandidate
 from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.core.estimation.smc import Resampling, Twist
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
 from lexergy.models.joint.long_text import LongGeneration, write_long
 from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
+from lexergy.models.joint.smc import NUM_RUNS, ParticleFacts, fit_twist, run_populations, smc_sample
 from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
+
+Method = Literal["importance", "smc"]
 
 
 class HasWindows(Protocol):
@@ -34,13 +38,17 @@ class HasWindows(Protocol):
 
 @dataclass(frozen=True)
 class LogZ:
-    """Bounds on log Z of each prefix (Theorem 2, Deng et al. 2020)."""
+    """Bounds on log Z of each prefix (Theorem 2, Deng et al. 2020).
+
+    They are of n i.i.d. estimates of Z, and so are ESS and k-hat: the weights of n samples, or the Z^ of n runs of SMC.
+    """
 
     lower: Tensor  # (B,)
     upper: Tensor  # (B,)
     ess: Tensor  # (B,)
     pareto_k: Tensor  # (B,)
-    num_samples: int
+    num_samples: int  # n, or the particles of a run
+    particles: ParticleFacts | None = None  # with SMC
 
 
 class ResidualEBM(WeighedLM):
@@ -74,12 +82,18 @@ class ResidualEBM(WeighedLM):
         *,
         rows_per_batch: int = ROWS_PER_BATCH,
         progress: bool = False,
+        method: Method = "importance",
+        num_runs: int | None = None,
+        resampling: Resampling | None = None,
     ) -> PerplexityEstimate:
         """Perplexity of the continuations in token rows (B, L) or windows: `bound`, and Theorem 2's interval.
 
         `tokens` given as rows need `prefix_length`, and count as documents of their own in standard errors.
-        `rows_per_batch` changes speed and memory, never results.
+        `rows_per_batch` changes speed and memory, never results. By `smc` the estimates are `num_runs` runs of
+        `num_samples` particles, and the bound is that of a text drawn from so many runs; one run more, conditional on
+        the text, takes the place of its own weight.
         """
+        num_runs, resampling = _runs(method, num_runs, resampling)
         documents = None if isinstance(tokens, Tensor) else tokens.document_ids
         rows, prefix_length = _rows_and_prefix(tokens, prefix_length)
         rows = rows.cpu()
@@ -88,16 +102,30 @@ class ResidualEBM(WeighedLM):
         _check_possible(base_log_prob)
         prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
         energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
-        log_weights = self.log_weights(
-            prefix,
-            length=continuations.shape[1],
-            num_samples=num_samples,
-            seed=seed,
-            rows_per_batch=rows_per_batch,
-            progress=progress,
-        )
+        settings: dict[str, Any] = {
+            "length": continuations.shape[1],
+            "seed": seed,
+            "rows_per_batch": rows_per_batch,
+        }
+        own = None
+        if method == "smc":
+            settings |= {"num_particles": num_samples, "resampling": resampling}
+            log_weights = run_populations(self, prefix, num_runs=num_runs, **settings).log_z_estimate
+            settings |= {"num_runs": 1, "first_run": num_runs, "kept": continuations}
+            own = run_populations(self, prefix, **settings).log_z_estimate[:, 0]  # (B,)
+        else:
+            log_weights = self.log_weights(prefix, num_samples=num_samples, progress=progress, **settings)
         length = float(self.lm.lengths(continuations).double().mean())
-        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed, documents=documents)
+        return perplexity_from_weights(
+            base_log_prob,
+            energy,
+            log_weights,
+            length,
+            seed,
+            documents=documents,
+            own=own,
+            num_particles=1 if own is None else num_samples,
+        )
 
     def log_z(
         self,
@@ -108,28 +136,49 @@ class ResidualEBM(WeighedLM):
         seed: int = 0,
         prefix_ids: Sequence[int] | None = None,
         rows_per_batch: int = ROWS_PER_BATCH,
+        method: Method = "importance",
+        num_runs: int | None = None,
+        resampling: Resampling | None = None,
     ) -> LogZ:
         """Bounds on log Z = log E_LM[exp(-E)] over continuations of `length` tokens, for each prefix.
 
-        The random numbers of a prefix depend on the seed and its id, by default its row.
+        The random numbers of a prefix depend on the seed and its id, by default its row. By `smc` the bounds are of
+        `num_runs` (16 unless given) independent runs of `num_samples` particles each.
         """
+        num_runs, resampling = _runs(method, num_runs, resampling)
         _check_num_samples(num_samples)
-        prefix = torch.as_tensor(prefix_tokens).cpu()
-        weights = self.log_weights(
-            prefix,
-            length=length,
-            num_samples=num_samples,
-            seed=seed,
-            prefix_ids=prefix_ids,
-            rows_per_batch=rows_per_batch,
-        )
+        prefix, particles = torch.as_tensor(prefix_tokens).cpu(), None
+        settings: dict[str, Any] = {
+            "length": length,
+            "seed": seed,
+            "prefix_ids": prefix_ids,
+            "rows_per_batch": rows_per_batch,
+        }
+        if method == "smc":
+            population = run_populations(
+                self, prefix, num_particles=num_samples, num_runs=num_runs, resampling=resampling, **settings
+            )
+            particles, weights = ParticleFacts.of(population), population.log_z_estimate
+        else:
+            weights = self.log_weights(prefix, num_samples=num_samples, **settings)
         return LogZ(
             lower=partition.lower_bound(weights),
             upper=partition.upper_bound(weights),
             ess=importance.effective_sample_size(weights),
             pareto_k=importance.pareto_k(weights),
             num_samples=num_samples,
+            particles=particles,
         )
+
+    def fit_twist(self, prefix_tokens: Tensor, *, length: int, num_samples: int = 64, seed: int = 0) -> Twist:
+        """What the energy of a text so far tells of its last one, by least squares on samples of prefixes (B, P).
+
+        For `Resampling(twist=...)`, where an energy is no mean over tokens. Take another seed, or other prefixes, than
+        for what it is used for: given the twist, Z^ is unbiased.
+        """
+        prefix = torch.as_tensor(prefix_tokens).cpu()
+        ids = range(len(prefix))
+        return fit_twist(self, prefix, length=length, num_samples=num_samples, seed=seed, prefix_ids=ids)
 
     def generate(
         self,
@@ -144,6 +193,9 @@ class ResidualEBM(WeighedLM):
         max_candidates: int | None = None,
         stop: Sequence[str] = (),
         stop_at_end: bool | None = None,
+        method: Method = "importance",
+        num_runs: int | None = None,
+        resampling: Resampling | None = None,
     ) -> Generation:
         """A continuation from the joint model: the best of the LM's candidates, by lot (Algorithm 1).
 
@@ -153,21 +205,26 @@ class ResidualEBM(WeighedLM):
 
         With `target_ess`, the candidates are doubled until their effective sample size reaches it or
         `max_candidates` (16 times `num_candidates` unless given) are drawn.
+
+        By `smc` the candidates are particles, which are resampled by their partial energies while they are written, in
+        `num_runs` independent runs (one unless given) of `num_candidates` each.
         """
-        return joint_sample(
-            self,
-            prompt,
-            num_candidates=num_candidates,
-            max_new_tokens=max_new_tokens,
-            top_k=top_k,
-            top_p=top_p,
-            temperature=temperature,
-            seed=seed,
-            target_ess=target_ess,
-            max_candidates=max_candidates,
-            stop=stop,
-            stop_at_end=stop_at_end,
-        )
+        settings: dict[str, Any] = {
+            "num_candidates": num_candidates,
+            "max_new_tokens": max_new_tokens,
+            "top_k": top_k,
+            "top_p": top_p,
+            "temperature": temperature,
+            "seed": seed,
+            "stop": stop,
+            "stop_at_end": stop_at_end,
+        }
+        num_runs, resampling = _runs(method, num_runs, resampling, default=1)
+        if method == "importance":
+            return joint_sample(self, prompt, target_ess=target_ess, max_candidates=max_candidates, **settings)
+        if target_ess is not None or max_candidates is not None:
+            raise LexergyError("`target_ess` beside `method` smc; expected one or the other; set `num_runs` instead.")
+        return smc_sample(self, prompt, num_runs=num_runs, resampling=resampling, **settings)
 
     def generate_long(
         self,
@@ -262,6 +319,21 @@ class ResidualEBM(WeighedLM):
             progress=progress,
             given=given,
         )
+
+
+def _runs(
+    method: str, num_runs: int | None, resampling: Resampling | None, default: int = NUM_RUNS
+) -> tuple[int, Resampling]:
+    """How many runs of SMC, and how they resample; importance sampling knows neither."""
+    if method not in get_args(Method):
+        raise LexergyError(f"`method` is {method!r}; expected one of {', '.join(get_args(Method))}.")
+    if method == "importance" and (num_runs is not None or resampling is not None):
+        raise LexergyError('`num_runs` or `resampling` without runs of SMC; expected `method="smc"`; leave them out.')
+    if num_runs is not None and num_runs < min(default, 2):
+        raise LexergyError(
+            f"`num_runs` is {num_runs}; expected at least {min(default, 2)}; leave it out for {default}."
+        )
+    return num_runs or default, resampling or Resampling()
 
 
 def _rows_and_prefix(tokens: Tensor | HasWindows, prefix_length: int | None) -> tuple[Tensor, int]:

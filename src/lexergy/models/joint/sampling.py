@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -170,10 +170,11 @@ class Generation:
     candidates: list[Candidate]  # lowest energy first
     chosen: int  # index into `candidates`
     base: Candidate  # the first one drawn: a plain sample of the LM
-    log_weights: Tensor  # (n,), -energy in the order of `candidates`
+    log_weights: Tensor  # (n,) in the order of `candidates`: -energy, or what SMC has come to
     ess: float
     pareto_k: float
     warnings: tuple[str, ...]  # what was warned of
+    num_ancestors: int | None = None  # with SMC: how many of the first particles the candidates descend from
 
 
 def joint_sample(
@@ -188,37 +189,55 @@ def joint_sample(
 ) -> Generation:
     """A continuation of one prompt by Algorithm 1; `settings` are those of `draw_candidates`."""
     joint, prefix = joint.stopping(stop_at_end), prompt_tokens(joint.lm, prompt)
-    samples, energies, drawn = draw_candidates(
+    samples, energy, chosen = draw_candidates(
         joint, prefix, max_new_tokens=max_new_tokens, seed=seed, prefix_ids=[0], stop=stop, **settings
     )
-    energy, chosen = energies[0], int(drawn)  # (n,)
-    ess, pareto_k = float(importance.effective_sample_size(-energy)), float(importance.pareto_k(-energy))
+    generation = chosen_among(joint.lm, samples, energy[0], -energy[0], int(chosen), stop)
     told = {
         UnlikeTrainingWarning: differences(joint, prefix.shape[1], max_new_tokens, settings, samples),
-        UnreliableWeightsWarning: heavy_tails(pareto_k, ess, len(energy)),
+        UnreliableWeightsWarning: heavy_tails(generation.pareto_k, generation.ess, energy.shape[1]),
     }
-    rows = [row[:length] for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
-    candidates = list(
-        map(
-            Candidate,
-            (text_of(joint.lm, row, stop) for row in rows),
-            energy.tolist(),
-            samples.log_prob[0].tolist(),
-            torch.softmax(-energy, dim=0).tolist(),
-            (tuple(row.tolist()) for row in rows),
-        )
-    )
+    return replace(generation, warnings=warn_of(told))
+
+
+def chosen_among(
+    lm: LanguageModel,
+    samples: Samples,  # of one prefix
+    energy: Tensor,  # (n,)
+    log_weights: Tensor,  # (n,)
+    chosen: int,
+    stop: Sequence[str],
+) -> Generation:
+    """What was drawn and chosen, as texts; nothing is warned of yet."""
+    candidates = candidates_of(lm, samples, energy, log_weights, stop)
     order = torch.argsort(energy, stable=True)  # (n,)
     return Generation(
         text=candidates[chosen].text,
-        tokens=rows[chosen],
+        tokens=torch.tensor(candidates[chosen].tokens),
         candidates=[candidates[i] for i in order.tolist()],
         chosen=int((order == chosen).nonzero()),
         base=candidates[0],
-        log_weights=-energy[order],
-        ess=ess,
-        pareto_k=pareto_k,
-        warnings=warn_of(told),
+        log_weights=log_weights[order],
+        ess=float(importance.effective_sample_size(log_weights)),
+        pareto_k=float(importance.pareto_k(log_weights)),
+        warnings=(),
+    )
+
+
+def candidates_of(
+    lm: LanguageModel, samples: Samples, energy: Tensor, log_weights: Tensor, stop: Sequence[str]
+) -> list[Candidate]:  # (n,), (n,)
+    """The samples of one prefix, in their order."""
+    rows = [row[:length] for row, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
+    return list(
+        map(
+            Candidate,
+            (text_of(lm, row, stop) for row in rows),
+            energy.tolist(),
+            samples.log_prob[0].tolist(),
+            torch.softmax(log_weights, dim=0).tolist(),
+            (tuple(row.tolist()) for row in rows),
+        )
     )
 
 

@@ -1,0 +1,295 @@
+"""Sequential Monte Carlo on the joint model: particles share a prefix and are resampled by their partial energies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from lexergy.core.conditions import UnlikeTrainingWarning
+from lexergy.core.estimation import importance, smc
+from lexergy.core.estimation.smc import Population, Resampling, Twist
+from lexergy.core.random import uniforms
+from lexergy.errors import LexergyError
+from lexergy.models.causal.lm import weights_of
+from lexergy.models.causal.samples import Samples
+from lexergy.models.causal.sampling import Written
+from lexergy.models.causal.states import PooledStates
+from lexergy.models.joint.sampling import Generation, candidates_of, chosen_among, differences, prompt_tokens, warn_of
+from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
+
+NUM_RUNS = 16  # of which log Z is estimated, unless told otherwise
+
+
+@dataclass(frozen=True)
+class ParticleFacts:
+    """How M runs of SMC went, for each of B prefixes."""
+
+    log_z: Tensor  # (B, M) log Z^ of each run
+    ess: Tensor  # (B, M) effective sample size at the end, since the last resampling
+    num_ancestors: Tensor  # (B, M) how many of the first particles have descendants at the end
+    num_resamplings: Tensor  # (B, M)
+
+    @classmethod
+    def of(cls, population: Population) -> "ParticleFacts":
+        return cls(population.log_z_estimate, population.ess, population.num_ancestors, population.num_resamplings)
+
+
+class ParticleRuns(NamedTuple):
+    """M independent runs of K particles for each of B prefixes, at their end."""
+
+    samples: Samples  # M K of each prefix, run by run
+    energy: Tensor  # (B, M, K) float64
+    population: Population  # (B, M, K)
+
+    @property
+    def log_z(self) -> Tensor:  # (B, M)
+        """log Z^ of each run: i.i.d. over runs, Z^ unbiased."""
+        return self.population.log_z_estimate
+
+    @property
+    def log_weights(self) -> Tensor:  # (B, M K)
+        """By which one text of all runs is drawn: a run by its Z^, a particle of it by its weight."""
+        return (self.population.log_z.unsqueeze(-1) + self.population.log_weights).flatten(1)
+
+
+def particle_runs(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    *,
+    num_particles: int,
+    num_runs: int,
+    length: int,
+    seed: int,
+    prefix_ids: Sequence[int],
+    resampling: Resampling,
+    first_run: int = 0,
+    kept: Tensor | None = None,  # (B, C)
+    **sampling: Any,
+) -> ParticleRuns:
+    """Runs of SMC as one batch: x_t ~ P_LM, weights psi_t / psi_s, resampled by `core.estimation.smc.resample`.
+
+    Particle k of run m has the random numbers of sample m K + k: without resampling, the particles are the samples of
+    importance sampling. With `kept` there is one run, conditional on that text. `sampling` is what `CausalLM.sample`
+    takes (top_k, top_p, temperature, stop).
+    """
+    check_particles(joint, num_particles, num_runs)
+    steering = _Steering(
+        joint, prefix, (len(prefix), num_runs, num_particles), length, seed, prefix_ids, resampling, first_run, kept
+    )
+    samples = weights_of(joint.lm).sample(
+        prefix,
+        num_samples=num_runs * num_particles,
+        first_sample=first_run * num_particles,
+        max_new_tokens=length,
+        seed=seed,
+        prefix_ids=prefix_ids,
+        features=joint.energy.features,
+        resampler=steering,
+        kept=kept,
+        **sampling,
+    )
+    energy = joint.score(prefix, samples.tokens, samples.features, samples.lengths).double()
+    energy = energy.view(len(prefix), num_runs, num_particles)
+    return ParticleRuns(samples, energy, steering.population.weighed(-energy))
+
+
+def run_populations(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    *,
+    num_particles: int,
+    num_runs: int,
+    seed: int,
+    prefix_ids: Sequence[int] | None = None,
+    first_run: int = 0,
+    rows_per_batch: int = ROWS_PER_BATCH,
+    kept: Tensor | None = None,  # (B, C)
+    **settings: Any,
+) -> Population:  # (B, M, K)
+    """The populations of all runs, their texts let go; a run is never divided.
+
+    `rows_per_batch` changes speed, never results. `settings` are those of `particle_runs`.
+    """
+    check_particles(joint, num_particles, num_runs)
+    ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
+    at_once = min(num_runs, max(1, rows_per_batch // num_particles))
+    prefixes = max(1, rows_per_batch // (at_once * num_particles))
+    groups = []
+    for start in range(0, len(prefix), prefixes):
+        group = slice(start, start + prefixes)
+        runs = [
+            particle_runs(
+                joint,
+                prefix[group],
+                num_particles=num_particles,
+                num_runs=min(at_once, num_runs - done),
+                first_run=first_run + done,
+                seed=seed,
+                prefix_ids=ids[group],
+                kept=None if kept is None else kept[group],
+                **settings,
+            ).population
+            for done in range(0, num_runs, at_once)
+        ]
+        groups.append(Population(*(torch.cat(parts, 1) for parts in zip(*runs, strict=True))))
+    return Population(*(torch.cat(parts) for parts in zip(*groups, strict=True)))
+
+
+def smc_sample(
+    joint: WeighedLM,
+    prompt: str | Sequence[int] | Tensor,
+    *,
+    num_candidates: int,
+    num_runs: int,
+    max_new_tokens: int,
+    seed: int,
+    resampling: Resampling,
+    stop: Sequence[str],
+    stop_at_end: bool | None,
+    **decoding: Any,
+) -> Generation:
+    """A continuation of one prompt by SMC: a particle of all runs, by its weight. The base is a sample of the LM."""
+    joint, prefix = joint.stopping(stop_at_end), prompt_tokens(joint.lm, prompt)
+    options: dict[str, Any] = {"seed": seed, "prefix_ids": [0], "stop": stop, **decoding}
+    runs = particle_runs(
+        joint,
+        prefix,
+        num_particles=num_candidates,
+        num_runs=num_runs,
+        length=max_new_tokens,
+        resampling=resampling,
+        **options,
+    )
+    chosen = importance.resample(runs.log_weights, uniforms(seed, [0], max_new_tokens, 0, 1))
+    energy = runs.energy.flatten()  # (M K,)
+    generation = chosen_among(joint.lm, runs.samples, energy, runs.log_weights[0], int(chosen), stop)
+    base = joint.lm.sample(
+        prefix, num_samples=1, max_new_tokens=max_new_tokens, features=joint.energy.features, **options
+    )
+    base_energy = joint.score(prefix, base.tokens, base.features, base.lengths)[0].double()
+    told = differences(joint, prefix.shape[1], max_new_tokens, decoding, runs.samples)
+    return replace(
+        generation,
+        base=candidates_of(joint.lm, base, base_energy, -base_energy, stop)[0],
+        num_ancestors=int(runs.population.num_ancestors.sum()),
+        warnings=warn_of({UnlikeTrainingWarning: told}),
+    )
+
+
+def fit_twist(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    *,
+    length: int,
+    num_samples: int,
+    seed: int,
+    prefix_ids: Sequence[int],
+) -> Twist:
+    """Least squares of the energies of n samples of each prefix on what they were after each token.
+
+    The samples should not be those of the runs that the twist is for: Z^ is unbiased given the twist.
+    """
+    check_particles(joint, num_samples, 1)
+    shape = (len(prefix), num_samples)
+    seen = _Seen(joint, prefix, shape)
+    samples = weights_of(joint.lm).sample(
+        prefix,
+        num_samples=num_samples,
+        max_new_tokens=length,
+        seed=seed,
+        prefix_ids=prefix_ids,
+        features=joint.energy.features,
+        resampler=seen,
+    )
+    final = joint.score(prefix, samples.tokens, samples.features, samples.lengths).double()  # (B, n)
+    for _ in range(length - len(seen.partial)):  # nobody goes on after the last token, or after all have ended
+        seen.partial.append(final)
+        seen.alive.append(torch.zeros(shape, dtype=torch.bool))
+    return smc.fit_twist(torch.stack(seen.partial, -1), final, torch.stack(seen.alive, -1))
+
+
+def check_particles(joint: WeighedLM, num_particles: int, num_runs: int) -> None:
+    """Refuse what SMC can do nothing for: an energy that is known only at the end, or nobody to resample."""
+    if joint.energy.features is None:
+        raise LexergyError(
+            "`method` is smc and the energy reads whole texts only: nothing is known of a text before its end, and SMC "
+            "would be importance sampling; expected an energy on the LM's states (`kind: states`); leave `method` out."
+        )
+    if num_particles < 2:
+        raise LexergyError(f"{num_particles} particles; expected at least 2, of which the better go on; 16 is usual.")
+    if num_runs < 1:
+        raise LexergyError(f"`num_runs` is {num_runs}; expected at least 1.")
+
+
+class _Steering:
+    """Weighs the particles every few tokens by the energies of their texts so far, and resamples them."""
+
+    def __init__(
+        self,
+        joint: WeighedLM,
+        prefix: Tensor,  # (B, P)
+        shape: tuple[int, int, int],  # B, M, K
+        length: int,
+        seed: int,
+        streams: Sequence[int],
+        resampling: Resampling,
+        first_run: int,
+        kept: Tensor | None,
+    ) -> None:
+        self.population = Population.start(*shape)
+        self._joint, self._prefix, self._shape = joint, prefix, shape
+        self._resampling, self._twist = resampling, resampling.twist_of(length)
+        self._length, self._first_run, self._kept = length, first_run, kept is not None
+        self._seed, self._streams = seed, streams
+
+    def after(self, length: int, written: Written, pool: PooledStates | None) -> Tensor | None:
+        if length % self._resampling.every:
+            return None
+        energy = energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape)
+        alive = written.alive.view(self._shape).cpu()
+        # What has ended is worth its own weight from then on.
+        log_twist = torch.where(alive, self._twist.log_twist(energy, length), -energy)
+        # The sampler's own numbers are those of steps 0 .. T - 1, and that of the last choice stands at T.
+        numbers = uniforms(self._seed, self._streams, self._length + length, self._first_run, self._shape[1])  # (B, M)
+        before = self.population.num_resamplings
+        self.population, ancestors = smc.resample(
+            self.population.weighed(log_twist),
+            numbers,
+            below=self._resampling.below,
+            keep_first=self._kept,
+            going_on=alive.any(-1),
+        )
+        if torch.equal(before, self.population.num_resamplings):
+            return None
+        rows = ancestors.flatten(0, 1)  # (B M, K)
+        return (rows + self._shape[2] * torch.arange(len(rows))[:, None]).flatten().to(written.tokens.device)
+
+
+class _Seen:
+    """The energies of texts so far, after each token."""
+
+    def __init__(self, joint: WeighedLM, prefix: Tensor, shape: tuple[int, int]) -> None:
+        self.partial: list[Tensor] = []  # (B, n) each
+        self.alive: list[Tensor] = []  # (B, n) each
+        self._joint, self._prefix, self._shape = joint, prefix, shape
+
+    def after(self, length: int, written: Written, pool: PooledStates | None) -> None:
+        self.partial.append(energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape))
+        self.alive.append(written.alive.view(self._shape).cpu())
+
+
+def energy_so_far(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    length: int,
+    written: Written,  # of R rows
+    pool: PooledStates | None,
+) -> Tensor:  # (B, R / B) float64
+    """E of each text as if it ended here, from the pools of states that the sampler keeps."""
+    assert pool is not None  # since the energy reads states
+    lengths = written.lengths.clamp(max=length)  # (R,)
+    rows = (written.tokens[:, :length].cpu(), pool.pooled(lengths).cpu(), lengths.cpu())
+    tokens, features, ends = (values.unflatten(0, (len(prefix), -1)) for values in rows)
+    return joint.score(prefix, tokens, features, ends).double()

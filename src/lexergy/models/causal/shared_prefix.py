@@ -99,7 +99,7 @@ class Continuations:
 
     def reorder(self, index: Tensor) -> None:  # (R,)
         """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
-        self._cache.reorder_cache(index)
+        self._cache.reorder_cache(index)  # type: ignore[arg-type]
 
 
 class RepeatedPrefix:

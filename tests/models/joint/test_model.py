@@ -174,22 +174,22 @@ def test_curve_narrows_to_the_estimate(joint):
 def test_samples_are_let_go_as_they_are_scored():
     class WatchedLM(EnumerableLM):
         drawn: list[weakref.ref]
-        largest = alive = 0
+        sizes: list[tuple[int, int]]  # rows just drawn, and how many chunks are alive
 
         def sample(self, *args, **options):
             samples = super().sample(*args, **options)
-            self.largest = max(self.largest, samples.tokens.shape[0] * samples.tokens.shape[1])
             self.drawn.append(weakref.ref(samples.tokens))
-            self.alive = max(self.alive, sum(reference() is not None for reference in self.drawn))
+            alive = sum(reference() is not None for reference in self.drawn)
+            self.sizes.append((samples.tokens.shape[0] * samples.tokens.shape[1], alive))
             return samples
 
     peaks = []
     for num_samples in (200, 3200):
         lm = WatchedLM(num_layers=1)
-        lm.drawn = []
+        lm.drawn, lm.sizes = [], []
         ResidualEBM(lm, TableEnergy()).perplexity(WINDOWS, 1, num_samples=num_samples, rows_per_batch=64)
         assert len(lm.drawn) == 3 * math.ceil(num_samples / 64)
-        peaks.append((lm.largest, lm.alive))
+        peaks.append(tuple(map(max, zip(*lm.sizes, strict=True))))
     assert peaks == [(64, 2), (64, 2)]  # the chunk just drawn, and the one before it until the name moves on
 
 

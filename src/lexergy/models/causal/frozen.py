@@ -103,7 +103,6 @@ class FrozenModel(LanguageModel):
         return prefilled.logits, steps.rows(prefilled.shared, num_rows, max_length)
 
     def within_call(self, num_rows: int) -> Self:
-        """The same LM, for parts of a call of so many rows: each is computed as the whole would be."""
         lm = copy.copy(self)
         lm._rows_of_call = self._rows_of_call or num_rows
         return lm

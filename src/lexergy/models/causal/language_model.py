@@ -150,6 +150,10 @@ class LanguageModel(ABC):
         """The same LM, which may write none of its tokenizer's control tokens."""
         return self._with_end(None, self.special_tokens)
 
+    def within_call(self, num_rows: int) -> Self:
+        """The same LM, for parts of a call of so many rows: each is computed as the whole would be."""
+        return self
+
     def _with_end(self, end_token: int | None, forbidden_tokens: Collection[int]) -> Self:
         lm = copy.copy(self)
         lm.end_token, lm.forbidden_tokens = end_token, tuple(sorted(forbidden_tokens))

@@ -21,7 +21,7 @@ from lexergy.models.causal.openvino_graph import PER_STEP, head_graph, layers_gr
 from lexergy.models.causal.openvino_weights import numbered
 from lexergy.models.causal.shared_prefix import Prefilled, SharedPrefix
 
-MANY_ROWS = 128  # from here on unpacking weights takes longer than reading them
+MANY_ROWS = 16  # from here on unpacking weights takes longer than reading them
 SETTINGS = {
     "NUM_STREAMS": 1,
     "ENABLE_CPU_PINNING": False,  # else all processes share the first core

@@ -1,5 +1,6 @@
 """Energies on a frozen LM: what they give to continuations, and the log-weights -E of the LM's own samples."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,6 +133,12 @@ class WeighedLM:
         elif not at_end and lm.may_end:
             lm = lm.endless()
         return self if lm is self.lm else WeighedLM(lm, self.energy, self.trained_on)
+
+    def within_call(self, num_rows: int) -> "WeighedLM":
+        """The same for parts of a call of so many rows, in whatever company they are computed."""
+        joint = copy.copy(self)
+        joint.lm = self.lm.within_call(num_rows)
+        return joint
 
     def score(
         self,

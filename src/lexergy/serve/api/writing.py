@@ -141,7 +141,8 @@ def _settled(text: str, stop: Sequence[str]) -> str:
 def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]:
     """The next chunk of each text, all of one key; of each text one piece, or, where the best are kept, so many."""
     manner, length = texts[0].manner, texts[0].next_length
-    joint = model.stopping(manner.stop_at_end)
+    # Computed by its own number of rows, whatever texts share the batch.
+    joint = model.stopping(manner.stop_at_end).within_call(manner.num_candidates)
     if length == 0:
         return [[_nothing(joint.lm, text)] * (manner.keep_best or 1) for text in texts]
     prefix = torch.tensor([[*text.prompt, *text.tokens] for text in texts])  # (B, P)

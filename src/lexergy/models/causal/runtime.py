@@ -1,8 +1,8 @@
 """Which runtime feeds tokens to an LM's continuations: decided once for each LM.
 
-On two AVX2 cores OpenVINO needs a third of torch's time for a step of 1 or 8 rows, seven tenths for 64 and about as much
-for 256, so that there is nothing to choose by. How it keeps the weights depends on the rows of the
-whole call, before they are divided into batches and chunks, which never change a result.
+On two AVX2 cores OpenVINO needs a third of torch's time for a step of 1 or 8 rows, seven tenths for 64 and about as
+much for 256, so that there is nothing to choose by. How it keeps the weights depends on the rows of the whole call,
+before they are divided into batches and chunks, which never change a result.
 """
 
 from importlib.util import find_spec

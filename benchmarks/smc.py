@@ -66,7 +66,8 @@ def main() -> None:
             f"{name:20s} variance {variance:6.3f} (1 / {first / variance:.1f}); log Z by Theorem 2 "
             f"{partition.lower_bound(own.log_z).mean():.3f} to {partition.upper_bound(own.log_z).mean():.3f}; ESS "
             f"{own.ess.mean():.1f}, {own.num_ancestors.double().mean():.1f} ancestors, "
-            f"{own.num_resamplings.double().mean():.1f} resamplings; {spent:.0f} s of CPU"
+            f"{own.num_resamplings.double().mean():.1f} resamplings; {spent:.0f} s of CPU",
+            flush=True,
         )
     print("slopes of the twist:", [round(slope, 2) for slope in twist.slope[3::4].tolist()])
 

@@ -89,6 +89,26 @@ def test_explanations(model, tmp_path, capsys):
     assert found["text"][found["spans"][1]["start"] :].startswith(found["text"][found["spans"][0]["end"] :].strip())
 
 
+def test_disguises_are_undone_and_told(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    (tmp_path / "disguised.txt").write_text(TEXT.replace("e", "\u0435").replace("a", "a\u200b"))
+    page = tmp_path / "page.html"
+    assert detect(model, tmp_path / "essay.txt", tmp_path / "disguised.txt", "--html", page) == 0
+    told = f"{TEXT.count('e')} look-alike letters replaced, {TEXT.count('a')} invisible characters removed"
+    shown = capsys.readouterr().out
+    assert f"{tmp_path / 'disguised.txt'}: {told}" in shown
+    assert shown.count("replaced") == 1
+    assert f"Before it was read: {told}." in page.read_text()
+    energies = {}
+    for option in ("--normalise", "--no-normalise"):
+        assert detect(model, tmp_path / "essay.txt", tmp_path / "disguised.txt", option, "--json") == 0
+        texts = json.loads(capsys.readouterr().out)["texts"]
+        energies[option] = [text["energy"] for text in texts]
+        assert texts[1]["disguises"] == (told.split(", ") if option == "--normalise" else [])
+    assert energies["--normalise"][0] == energies["--normalise"][1] == energies["--no-normalise"][0]
+    assert energies["--no-normalise"][1] != energies["--no-normalise"][0]
+
+
 def test_a_prior_moves_the_probability(model, tmp_path, capsys):
     (tmp_path / "essay.txt").write_text(TEXT)
     log_odds = []

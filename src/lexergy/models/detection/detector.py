@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from lexergy.core.calibration import EVEN, Calibration
+from lexergy.data.normalisation import Normalised, normalise
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
@@ -77,6 +78,7 @@ class Detection:
     warnings: tuple[str, ...]  # in what it is unlike the texts that the detector was trained on
     text: str  # as it was read: whitespace, quotes and the end made plain
     spans: tuple[Span, ...]  # of what was read
+    disguises: tuple[str, ...] = ()  # what was undone before it was read, in words
 
 
 class Detector:
@@ -123,24 +125,29 @@ class Detector:
         record = {"format": FORMAT, "reader": self.reader.kind, **asdict(self.settings)}
         atomic_write_json(folder / SETTINGS_FILE, record)
 
-    def detect(self, texts: Iterable[str], *, prior: float = EVEN) -> Iterator[Detection | LexergyError]:
+    def detect(
+        self, texts: Iterable[str], *, prior: float = EVEN, normalised: bool = True
+    ) -> Iterator[Detection | LexergyError]:
         """What is found of each text, in order; an error in the place of a text too short to be judged.
 
-        `prior` is the share of machine text among all that could have been asked about.
+        `prior` is the share of machine text among all that could have been asked about. Disguises (`normalise`) are
+        undone and told, unless `normalised` is False.
         """
         if not 0 < prior < 1:
             raise LexergyError(f"`prior` is {prior:g}; expected more than 0 and less than 1; 0.5 favours nobody.")
-        for group in self._groups(texts):
-            detections = self.judge([text for text in group if self.blocks_of(text)], prior)
-            yield from (next(detections) if self.blocks_of(text) else _too_short(text) for text in group)
+        plain = (normalise(text) if normalised else Normalised(text) for text in texts)
+        for group in self._groups(plain):
+            detections = self.judge([text for text, _ in group if self.blocks_of(text)], prior)
+            for text, disguises in group:
+                yield replace(next(detections), disguises=disguises) if self.blocks_of(text) else _too_short(text)
 
-    def _groups(self, texts: Iterable[str]) -> Iterator[list[TokenisedText]]:
-        """Texts that are read together: so many that batches fill, so few that a bar moves."""
-        group: list[TokenisedText] = []
+    def _groups(self, texts: Iterable[Normalised]) -> Iterator[list[tuple[TokenisedText, tuple[str, ...]]]]:
+        """Texts that are read together, with their disguises: so many that batches fill, so few that a bar moves."""
+        group: list[tuple[TokenisedText, tuple[str, ...]]] = []
         num_tokens = 0
         for text in texts:
-            group.append(self.read(text))
-            num_tokens += len(group[-1].ids) + 1  # a text without tokens is one to wait for, too
+            group.append((self.read(text.text), text.disguises))
+            num_tokens += len(group[-1][0].ids) + 1  # a text without tokens is one to wait for, too
             if num_tokens >= self.reader.tokens_together:
                 yield group
                 group, num_tokens = [], 0

@@ -219,6 +219,7 @@ class DetectedText(BaseModel):
     blocks: int
     share_read: float
     warnings: list[str]
+    disguises: list[str]
     text: str
     spans: list[DetectedSpan]
 

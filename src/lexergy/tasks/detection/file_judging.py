@@ -33,6 +33,7 @@ VERDICTS = pa.schema(
         ("blocks", pa.int64()),
         ("share_read", pa.float64()),
         ("warnings", pa.list_(pa.string())),
+        ("disguises", pa.list_(pa.string())),
     ]
 )
 
@@ -44,6 +45,7 @@ def judge_into(
     text_field: str = "text",
     prior: float = EVEN,
     *,
+    normalised: bool = True,
     progress: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """What the detector `model` says of each text of some files and folders, in order; see `VERDICTS`."""
@@ -56,8 +58,10 @@ def judge_into(
     }
     with open_workspace(folder, seed=0, progress=progress) as workspace:
         texts = stage_of_rows(workspace, "texts", content, lambda: _tables(sources, text_field))
-        config = {"model": fingerprint(str(model)), "prior": prior}
-        verdicts = stage_from_rows(workspace, "verdicts", config, texts, lambda table: _judge(detector, table, prior))
+        config = {"model": fingerprint(str(model)), "prior": prior, "normalised": normalised}
+        verdicts = stage_from_rows(
+            workspace, "verdicts", config, texts, lambda table: _judge(detector, table, prior, normalised)
+        )
         for (table,) in shards_of(verdicts):
             yield from table.to_pylist()
 
@@ -72,9 +76,10 @@ def _row(entry: PlacedText | Unreadable) -> dict[str, str]:
     return {name: value for name, value in asdict(entry).items() if name in TEXTS.names}
 
 
-def _judge(detector: Detector, texts: pa.Table, prior: float) -> pa.Table:
+def _judge(detector: Detector, texts: pa.Table, prior: float, normalised: bool) -> pa.Table:
     rows = texts.to_pylist()
-    judged = detector.detect([row["text"] for row in rows if row["text"] is not None], prior=prior)
+    stored = [row["text"] for row in rows if row["text"] is not None]
+    judged = detector.detect(stored, prior=prior, normalised=normalised)
     verdicts = [
         {"place": row["place"], "reason": row["reason"]}
         if row["text"] is None

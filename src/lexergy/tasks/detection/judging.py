@@ -24,7 +24,12 @@ class Judgement(NamedTuple):
 
 
 def judge_sources(
-    model: str | Path, sources: Sequence[str], text_field: str = "text", prior: float = EVEN
+    model: str | Path,
+    sources: Sequence[str],
+    text_field: str = "text",
+    prior: float = EVEN,
+    *,
+    normalised: bool = True,
 ) -> Judgement:
     """Every text of some files and folders (see `read_texts`), judged by the detector in a folder."""
     detector = Detector.from_pretrained(model)
@@ -32,8 +37,9 @@ def judge_sources(
     texts = [entry for entry in read if isinstance(entry, PlacedText)]
     unreadable = [entry for entry in read if isinstance(entry, Unreadable)]
     judged = []
+    detections = detector.detect((text.text for text in texts), prior=prior, normalised=normalised)
     with progress_bar("texts", len(texts), enabled=len(texts) > 1) as bar:
-        for text, detection in zip(texts, detector.detect((text.text for text in texts), prior=prior), strict=True):
+        for text, detection in zip(texts, detections, strict=True):
             if isinstance(detection, LexergyError):
                 unreadable.append(Unreadable(text.place, str(detection)))
             else:

@@ -29,6 +29,13 @@ Sources = Annotated[
 ]
 Explain = Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")]
 
+Normalise = Annotated[
+    bool,
+    typer.Option(
+        "--normalise/--no-normalise", help="Undo look-alike letters, invisible characters and odd blanks, and tell."
+    ),
+]
+
 
 def _check_prior(value: float) -> float:
     if not 0 < value < 1:
@@ -53,6 +60,7 @@ def files(
     sources: Sources,
     text_field: TextField = "text",
     prior: Prior = 0.5,
+    normalise: Normalise = True,
     explain: Explain = False,
     html: Html = None,
     out: ShardsOut = None,
@@ -64,6 +72,9 @@ def files(
     (--explain, --html) is a probability too: that a machine wrote the text, judged by those words alone, calibrated on
     spans. A warning says where a text is unlike those the detector was trained on: less than half or more than twice
     their tokens, an energy far outside of theirs; its probability is then not to be trusted.
+
+    Letters of other scripts that look Latin, characters that nobody sees and odd blanks are undone before a text is
+    read, and told, since ordinary texts have none; --no-normalise reads texts as they are.
 
     Long texts are read in overlapping blocks, whose energies are averaged; of very long ones, 32 blocks spread
     evenly. What cannot be read is named on stderr, the rest is judged, and the exit status is 1.
@@ -83,11 +94,11 @@ def files(
     """
     check_shards(out, sources)
     if out is not None:
-        _judge_into(out, model, sources, text_field, prior, explain or html is not None)
+        _judge_into(out, model, sources, text_field, prior, normalise, explain or html is not None)
         return
     from lexergy.tasks.detection.judging import judge_sources
 
-    judged, unreadable = judge_sources(model, sources, text_field, prior)
+    judged, unreadable = judge_sources(model, sources, text_field, prior, normalised=normalise)
     if as_json:
         print_json({"texts": [_record(text, explain) for text in judged], "unreadable": unreadable})
     elif judged:
@@ -103,7 +114,9 @@ def files(
         raise typer.Exit(1)
 
 
-def _judge_into(out: Path, model: Path, sources: list[str], text_field: str, prior: float, explained: bool) -> None:
+def _judge_into(
+    out: Path, model: Path, sources: list[str], text_field: str, prior: float, normalise: bool, explained: bool
+) -> None:
     if explained:
         raise LexergyError(
             "`--out` keeps no spans; expected it without `--explain` and `--html`; leave one of them out."
@@ -111,7 +124,7 @@ def _judge_into(out: Path, model: Path, sources: list[str], text_field: str, pri
     from lexergy.tasks.detection.file_judging import judge_into
 
     unreadable = 0
-    for verdict in judge_into(out, model, sources, text_field, prior):
+    for verdict in judge_into(out, model, sources, text_field, prior, normalised=normalise):
         print(json.dumps({name: value for name, value in verdict.items() if value is not None}, ensure_ascii=False))
         unreadable += verdict["reason"] is not None
     if unreadable:
@@ -142,6 +155,8 @@ def _notes(judged: "Sequence[Judged]") -> Iterator[str]:
         if detection.share_read < 1:
             read = f"{detection.share_read:.1%} of the text read, in {detection.blocks} blocks spread evenly"
             yield f"{visible(place)}: {read}"
+        if detection.disguises:
+            yield f"{visible(place)}: {', '.join(detection.disguises)}"
     warned: dict[str, list[str]] = {}
     for place, detection in judged:
         for warning in detection.warnings:

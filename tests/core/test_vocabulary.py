@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lexergy.core import vocabulary
-from lexergy.core.vocabulary import BLOCK, NEVER, block_maxima, block_of, ranks, summarise
+from lexergy.core.vocabulary import BLOCK, NEVER, block_maxima, block_of, log_totals, ranks, summarise
 
 SIZES = pytest.mark.parametrize("vocab_size", [7, 128, 300, 1024])
 
@@ -23,6 +23,7 @@ def test_moments_are_those_of_the_whole_law(vocab_size, chunk, monkeypatch):
     probs = log_probs.exp()
     expected = -(probs * log_probs).sum(-1)
     assert torch.allclose(log_total, logits.double().logsumexp(-1), atol=1e-5)
+    assert torch.allclose(log_totals(logits), logits.double().logsumexp(-1), atol=1e-5)
     assert torch.allclose(entropy, expected, atol=1e-4)
     assert torch.allclose(variance, (probs * log_probs**2).sum(-1) - expected**2, atol=1e-3)
 

@@ -45,6 +45,15 @@ def summarise(logits: Tensor) -> VocabularySummary:
     return VocabularySummary(*(torch.cat(columns, -1) for columns in zip(*parts, strict=True)))
 
 
+def log_totals(logits: Tensor) -> Tensor:
+    """log sum exp(l) of each row, float64 (N,): what of a summary scoring needs."""
+    parts = []
+    for blocks in _chunks(logits):
+        maximum = _fold(torch.maximum, blocks)  # (N, blocks)
+        parts.append(maximum.double() + _fold(torch.add, (blocks - maximum.unsqueeze(-1)).exp()).double().log())
+    return torch.cat(parts, -1).logsumexp(-1)
+
+
 def block_maxima(logits: Tensor) -> Tensor:
     """The largest logit of each block, (N, blocks): what of a summary top-k needs."""
     return torch.cat([_fold(torch.maximum, blocks) for blocks in _chunks(logits)], -1)

@@ -5,8 +5,8 @@ Interpolated modified Kneser-Ney (Chen and Goodman 1998), from contexts of n - 1
     p(w | c) = (N(c w) - D) / N(c) + gamma(c) p(w | c'),      c' = c without its first token
 
 N counts occurrences for the longest contexts, and how many tokens were seen to the left for all others; D is one of
-three discounts by N = 1, 2, 3 or more. Where the usual estimate ends with unigrams, the LM's own prediction stands here,
-so that a step touches only the tokens that were seen after a context, and all others keep the LM's proportions.
+three discounts by N = 1, 2, 3 or more. Where the usual estimate ends with unigrams, the LM's own prediction stands
+here, so that a step touches only the tokens that were seen after a context, and all others keep the LM's proportions.
 """
 
 from collections.abc import Sequence
@@ -152,8 +152,8 @@ def find(levels: Sequence[NgramLevel], before: Tensor, vocab_size: int) -> Match
 def mix_(logits: Tensor, matches: Matches, weights: Tensor) -> Tensor:  # (N, V), (n,)
     """Change logits to those of (1 - lambda) p_LM + lambda p_ngram, lambda by the length of the context found.
 
-    With s the sum of entries and Gamma what they leave, that is (1 - lambda + lambda Gamma) p_LM + lambda s. Logits may
-    be shifted, so that only those of entries change: l(w) -> log(exp l(w) + Z lambda s(w) / (1 - lambda + lambda Gamma)).
+    With s the sum of entries and G what they leave, that is (1 - lambda + lambda G) p_LM + lambda s. Logits may be
+    shifted, so that only those of entries change: l(w) -> log(exp l(w) + Z s(w) lambda / (1 - lambda + lambda G)).
     """
     weight = weights.to(logits)[matches.length]  # (N,)
     log_scale = log_totals(logits).to(logits) + (weight / (1 - weight + weight * matches.left)).log()

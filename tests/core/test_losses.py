@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as functional
 
-from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss
+from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss, ranking_nce_loss
 
 
 def test_nce_loss_by_hand():
@@ -93,3 +93,39 @@ def test_precision_at_1_by_hand():
 
 def test_the_hardest_negative_is_the_likeliest():
     assert hardest_negatives(torch.tensor([[0.5, -2.0, 1.0], [3.0, 4.0, 2.0]])).tolist() == [1, 2]
+
+
+def test_ranking_nce_by_hand():
+    loss = ranking_nce_loss(torch.tensor([math.log(2.0), 0.0]), torch.tensor([[0.0, -math.log(3.0)], [0.0, 0.0]]))
+    assert float(loss) == pytest.approx((-math.log(0.5 / (0.5 + 1 + 3)) + math.log(3)) / 2)
+
+
+def test_ranking_nce_does_not_feel_a_constant_of_a_prefix_and_nce_does():
+    generator = torch.Generator().manual_seed(2)
+    data, noise = torch.randn(5, generator=generator), torch.randn(5, 3, generator=generator)
+    constants = torch.randn(5, generator=generator)
+    shifted = data + constants, noise + constants.unsqueeze(-1)
+    torch.testing.assert_close(ranking_nce_loss(*shifted), ranking_nce_loss(data, noise))
+    assert abs(float(nce_loss(*shifted) - nce_loss(data, noise))) > 0.1
+
+
+def test_ranking_nce_has_its_optimum_at_the_log_ratio_for_any_number_of_negatives():
+    """Its expectation over people's text and all pairs of the LM's, in a space of four."""
+    generator = torch.Generator().manual_seed(3)
+    log_data, log_noise = torch.randn(2, 4, generator=generator, dtype=torch.double).log_softmax(-1)
+
+    def gradient(energy: torch.Tensor) -> float:
+        energy = energy.clone().requires_grad_()
+        loss = torch.zeros((), dtype=torch.double)
+        for person in range(4):
+            for first in range(4):
+                for second in range(4):
+                    share = (log_data[person] + log_noise[first] + log_noise[second]).exp()
+                    noise = energy[torch.tensor([[first, second]])]
+                    loss = loss + share * ranking_nce_loss(energy[person : person + 1], noise)
+        return float(torch.autograd.grad(loss, energy)[0].abs().max())
+
+    optimum = log_noise - log_data
+    assert gradient(optimum) < 1e-14
+    assert gradient(optimum + 7.0) < 1e-14
+    assert gradient(-optimum) > 1e-2

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lexergy.core.convex import minimise
 from lexergy.core.losses import nce_loss
 from lexergy.errors import LexergyError
 
@@ -39,23 +40,11 @@ def fit_combination(data: Tensor, noise: Tensor) -> Combination:  # (N, n), (M, 
     start = torch.full((num_parts,), 1 / num_parts, dtype=torch.double)
     # Energies of very different sizes would make the problem narrow: the search is for c_i times their size.
     size = torch.cat([data, noise]).square().mean(0).sqrt().clamp_min(1e-12)  # (n,)
-    scaled = torch.cat([torch.zeros(1, dtype=torch.double), start * size]).requires_grad_()
 
-    def objective() -> Tensor:
+    def objective(scaled: Tensor) -> Tensor:  # (1 + n,)
         constant, coefficients = scaled[0], scaled[1:] / size
         prior = (coefficients - start).square().sum() / (2 * len(data))
         return nce_loss(constant + data @ coefficients, constant + noise @ coefficients) + prior
 
-    optimizer = torch.optim.LBFGS(
-        [scaled], max_iter=1000, tolerance_grad=1e-10, tolerance_change=1e-14, line_search_fn="strong_wolfe"
-    )
-
-    def closure() -> float:
-        optimizer.zero_grad()
-        loss = objective()
-        loss.backward()
-        return float(loss.detach())
-
-    optimizer.step(closure)
-    fitted = scaled.detach()
+    fitted = minimise(objective, torch.cat([torch.zeros(1, dtype=torch.double), start * size]))
     return Combination(float(fitted[0]), fitted[1:] / size)

@@ -43,6 +43,17 @@ def ranking_loss(energy_data: Tensor, energy_noise: Tensor, margin: float = 1.0)
     return functional.relu(margin + energy_data.unsqueeze(-1) - energy_noise).mean()
 
 
+def ranking_nce_loss(energy_data: Tensor, energy_noise: Tensor) -> Tensor:  # (N,), (N, K) -> ()
+    """NCE in its ranking form: which of 1 + K texts is people's? (Sec. 3, Ma & Collins 2018).
+
+    -mean log exp(-E(x+)) / (exp(-E(x+)) + sum_k exp(-E(x_k-))), the K texts drawn from the LM given x+'s prefix. Only
+    differences of energies of the same prefix count: E is free up to a constant for each prefix, where `nce_loss`
+    asks for log Z = 0 and needs a family that can give it. An energy of zero gives log (1 + K).
+    """
+    energies = torch.cat([energy_data.unsqueeze(-1), energy_noise], -1)  # (N, 1 + K)
+    return (energy_data + torch.logsumexp(-energies, -1)).mean()
+
+
 def precision_at_1(energy_data: Tensor, energy_noise: Tensor) -> float:  # (N,), (N, K)
     """How often people's text has the lowest energy among its negatives (P@1, App. C, "Real or fake")."""
     return float(first_places(energy_data, energy_noise).mean())

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.presets import BILSTMS, with_preset
-from lexergy.recipes.section import OneOf, PositiveInt, Section
+from lexergy.recipes.section import OneOf, PositiveFloat, PositiveInt, Section
 from lexergy.recipes.training import TrainingRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
+Statistics = Literal["summary", "moments"]
 
 
 class LoraRecipe(Section):
@@ -34,13 +35,14 @@ class NgramTablesRecipe(Section):
 
 OBJECTIVES = {
     "nce": "lexergy.training.objectives.contrastive:NoiseContrastive",
+    "ranking-nce": "lexergy.training.objectives.contrastive:RankingNoiseContrastive",
     "ranking": "lexergy.training.objectives.contrastive:Ranking",
 }
 """What an energy may minimise: a `PairObjective` as "module:class", imported when it is called for."""
 
 
 class ObjectiveRecipe(Section):
-    """What is minimised: `nce`, or `ranking` by a margin; and which of its negatives a text meets at each step."""
+    """What is minimised: `nce`, its ranking form, or `ranking` by a margin; and which negatives a text meets."""
 
     loss: Literal[*OBJECTIVES] = "nce"  # type: ignore[valid-type]
     mining: Literal["random", "hardest", "all"] = "random"
@@ -64,6 +66,11 @@ class EnergyRecipe(Section):
         return None
 
     @property
+    def state_statistics(self) -> Statistics:
+        """Which likelihood statistics it reads beside the states."""
+        return "summary"
+
+    @property
     def starts_from(self) -> tuple[str, ...]:
         """The stages whose weights it is made of: `lm`, `masked_lm`, other energies."""
         return ()
@@ -82,28 +89,65 @@ class EnergyRecipe(Section):
         """Refuse what does not fit the energies of the recipe, in their order, of which this is `name`."""
 
 
-class TrainedEnergyRecipe(EnergyRecipe):
-    """An energy trained by NCE or another objective, on a random `pairs` of the training windows (null: on all)."""
+class LearntEnergyRecipe(EnergyRecipe):
+    """An energy learnt from the pairs of a random `pairs` of the training windows (null: of all)."""
 
-    added_later = frozenset({"pairs", "objective"})
+    added_later = frozenset({"pairs"})
 
-    training: TrainingRecipe
-    objective: ObjectiveRecipe = ObjectiveRecipe()
     pairs: PositiveInt | None = None
     kind: str
 
 
-class StatesEnergyRecipe(TrainedEnergyRecipe):
-    """A head on the frozen LM's own hidden states and likelihood statistics (`layers` []: on these alone)."""
+class TrainedEnergyRecipe(LearntEnergyRecipe):
+    """An energy trained by NCE or another objective, step by step."""
 
-    kind: Literal["states"]
+    added_later = LearntEnergyRecipe.added_later | {"objective"}
+
+    training: TrainingRecipe
+    objective: ObjectiveRecipe = ObjectiveRecipe()
+
+
+class StatesHeadRecipe(LearntEnergyRecipe):
+    """A head on the frozen LM's own hidden states and likelihood statistics (`layers` []: on these alone).
+
+    `statistics`: a `summary` of the continuation, or `moments`, which are means over its tokens.
+    """
+
+    added_later = LearntEnergyRecipe.added_later | {"statistics"}
+
     layers: tuple[Annotated[int, Field(ge=0)], ...]
-    hidden_units: PositiveInt | None = None
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    statistics: Statistics = "summary"
 
     @property
     def state_layers(self) -> tuple[int, ...]:
         return self.layers
+
+    @property
+    def state_statistics(self) -> Statistics:
+        return self.statistics
+
+
+class StatesEnergyRecipe(TrainedEnergyRecipe, StatesHeadRecipe):
+    """A head on states and statistics, trained step by step; with `hidden_units` it is no longer linear."""
+
+    added_later = TrainedEnergyRecipe.added_later | StatesHeadRecipe.added_later
+
+    kind: Literal["states"]
+    hidden_units: PositiveInt | None = None
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class FittedStatesEnergyRecipe(StatesHeadRecipe):
+    """A linear head on states and statistics, fitted to all pairs, those of validation too.
+
+    The penalties on the squares of its weights are chosen, of these, by cross-validation over documents.
+    """
+
+    kind: Literal["fitted_states"]
+    loss: Literal["nce", "ranking-nce"] = "nce"
+    folds: Annotated[int, Field(ge=2)] = 6
+    state_penalties: tuple[PositiveFloat, ...] = Field((0.03, 0.1, 0.3), min_length=1)
+    statistic_penalties: tuple[PositiveFloat, ...] = Field((0.003, 0.03), min_length=1)
 
 
 class LinearEnergyRecipe(TrainedEnergyRecipe):
@@ -204,7 +248,7 @@ class RefreshedEnergyRecipe(TrainedEnergyRecipe):
         return 1 if self.noise == "joint" else 0  # 1: the noise's density is that of the sampler
 
     def check_beside(self, name: str, energies: Mapping[str, EnergyRecipe]) -> None:
-        before = _trained(dict(takewhile(lambda entry: entry[0] != name, energies.items())))
+        before = _learnt(dict(takewhile(lambda entry: entry[0] != name, energies.items())))
         if self.of not in before:
             raise ValueError(
                 f"the energy `{name}` is trained on from `{self.of}`; expected one of "
@@ -223,7 +267,7 @@ class SumEnergyRecipe(EnergyRecipe):
         return self.of
 
     def check_beside(self, name: str, energies: Mapping[str, EnergyRecipe]) -> None:
-        trained = _trained(energies)
+        trained = _learnt(energies)
         if not set(self.of) <= set(trained) or len(set(self.of)) < len(self.of):
             raise ValueError(
                 f"the energy `{name}` is a sum of {', '.join(self.of)}; expected some of "
@@ -232,8 +276,8 @@ class SumEnergyRecipe(EnergyRecipe):
             )
 
 
-def _trained(energies: Mapping[str, EnergyRecipe]) -> list[str]:
-    return [name for name, energy in energies.items() if isinstance(energy, TrainedEnergyRecipe)]
+def _learnt(energies: Mapping[str, EnergyRecipe]) -> list[str]:
+    return [name for name, energy in energies.items() if isinstance(energy, LearntEnergyRecipe)]
 
 
 Reads = Literal["states", "tokens", "text", "energies"]
@@ -259,6 +303,12 @@ ENERGY_KINDS: dict[str, EnergyKind] = {
         "states",
         "lexergy.models.energies.states:build_states",
         "A head on the frozen LM's own hidden states: next to nothing to compute while sampling.",
+    ),
+    "fitted_states": EnergyKind(
+        FittedStatesEnergyRecipe,
+        "states",
+        "lexergy.models.energies.states:build_fitted_states",
+        "A linear head on the frozen LM's own hidden states, its penalties chosen by cross-validation over documents.",
     ),
     "linear": EnergyKind(
         LinearEnergyRecipe,
@@ -310,7 +360,7 @@ def _sections(*reads: Reads) -> list[type[Section]]:
 
 
 AnyEnergyRecipe = Annotated[
-    TrainedEnergyRecipe | SumEnergyRecipe, OneOf(lambda: _sections("states", "tokens", "text", "energies"))
+    LearntEnergyRecipe | SumEnergyRecipe, OneOf(lambda: _sections("states", "tokens", "text", "energies"))
 ]
 # Those that read nothing but a window.
 WindowEnergyRecipe = Annotated[TrainedEnergyRecipe, OneOf(lambda: _sections("tokens", "text"))]

@@ -112,8 +112,25 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
         "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
         "description": ENERGY_KINDS[energy.kind].description,
         "figures": [] if energy.measured is None else _energy_figures(energy),
-        "training": _training_curves("Training on people's text against the LM's", energy.history),
+        "training": _learning_curve(energy.fit)
+        if energy.fit
+        else _training_curves("Training on people's text against the LM's", energy.history),
     }
+
+
+def _learning_curve(fit: dict[str, Any]) -> list[Drawing]:
+    """What more pairs are worth."""
+    pairs = [round(float(share) * fit["pairs"]) for share in fit["learning_curve"]]
+    curve = plots.Curve(pairs, list(fit["learning_curve"].values()))
+    return [
+        Drawing(
+            "Loss on documents that the head was not fitted to",
+            data_uri(plots.training_curves({"loss": {"held-out documents": curve}}, along="pairs")),
+            f"Penalties of {fit['penalties']['states']:g} on states and {fit['penalties']['statistics']:g} on "
+            f"statistics, chosen by this loss over {fit['documents']} documents. Where the curve still falls, more "
+            "training windows help.",
+        )
+    ]
 
 
 def _energy_figures(energy: EnergyResult) -> list[Drawing]:

@@ -86,14 +86,14 @@ def rank_bars(histogram: RankHistogram) -> Figure:
 
 
 @styled
-def training_curves(panels: Mapping[str, Mapping[str, Curve]]) -> Figure:
+def training_curves(panels: Mapping[str, Mapping[str, Curve]], along: str = "step") -> Figure:
     """One panel per quantity (loss, accuracy), one line per series in it (train, validation)."""
     figure, all_axes = new_figure((3.7 * len(panels), 2.9), len(panels))
     for axes, (quantity, series) in zip(all_axes, panels.items(), strict=True):
         for colour, (label, curve) in zip(cycle(PALETTE), series.items(), strict=False):
             marker = "o" if len(curve.steps) < 30 else None
             axes.plot(curve.steps, curve.values, color=colour, marker=marker, markersize=3, label=label)
-        axes.set_xlabel("step")
+        axes.set_xlabel(along)
         axes.set_ylabel(quantity)
         axes.legend(loc="best")
     return figure

@@ -25,6 +25,7 @@ from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, inside, reading
 from lexergy.files import read_json as read_file
+from lexergy.recipes.energies import TrainedEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
@@ -47,7 +48,8 @@ class EnergyResult:
     kind: str
     measured: PerplexityEstimate | None  # None where the recipe has `perplexity: null`
     lm_energies: np.ndarray  # (N, n) of the LM's continuations of the test prefixes
-    history: tuple[dict[str, Any], ...]
+    history: tuple[dict[str, Any], ...]  # of a training, step by step
+    fit: dict[str, Any] = field(default_factory=dict)  # of a head that was fitted: penalties, held-out loss
 
     @property
     def perplexity(self) -> PerplexityEstimate:
@@ -61,7 +63,9 @@ class EnergyResult:
 
     @property
     def best_validation(self) -> dict[str, float]:
-        """Loss and accuracy on validation pairs where the loss was least; empty for a sum."""
+        """Loss and accuracy on pairs that were held out, where the loss was least; empty for a sum."""
+        if self.fit:
+            return self.fit["validation"]
         validations = [record["validation"] for record in self.history if "loss" in record["validation"]]
         return min(validations, key=lambda values: values["loss"], default={})
 
@@ -250,10 +254,12 @@ def _plain(record: Any) -> dict[str, Any]:
 
 
 def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResult:
-    is_sum = name in recipe.sums
-    history = () if is_sum else _read_history(folder / name)
+    is_sum, kind = name in recipe.sums, recipe.energies[name].kind
+    is_trained = isinstance(recipe.energies[name], TrainedEnergyRecipe)
+    history = _read_history(folder / name) if is_trained else ()
+    fit = {} if is_trained or is_sum else read_stage(folder / name).facts
     if recipe.perplexity is None:
-        return EnergyResult(name, recipe.energies[name].kind, None, np.empty((0, 0)), history)
+        return EnergyResult(name, kind, None, np.empty((0, 0)), history, fit)
     measured = folder / ("sums" if is_sum else "perplexity")
     log_weights = _read_column(measured, weights_column(name))  # (N, n)
     record = _read_json(measured / ESTIMATES_FILE)[name]
@@ -270,10 +276,11 @@ def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResul
         )
     return EnergyResult(
         name=name,
-        kind=recipe.energies[name].kind,
+        kind=kind,
         measured=estimate,
         lm_energies=-log_weights.numpy(),
         history=history,
+        fit=fit,
     )
 
 

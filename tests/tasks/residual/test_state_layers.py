@@ -24,7 +24,7 @@ from lexergy.runs.stages import read_stage, stage_seed
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.energies import fit_sum
 from lexergy.tasks.residual.evaluate import evaluate
-from lexergy.tasks.residual.negatives import contrastive_data
+from lexergy.tasks.residual.negatives import contrastive_data, features_key
 from lexergy.tasks.residual.run import run
 from lexergy.training.objectives.contrastive import pair_energies
 from toys.kills import killed_when_done
@@ -43,8 +43,11 @@ def energies(**changes) -> dict:
 
 def states_recipe(corpus, **changes) -> ResidualRecipe:
     lm = {"train": {"vocab_size": 300, **TRANSFORMER, "num_layers": 2}}
-    unit = {"kind": "unit", "lora": {"rank": 1}, "training": FASTER}
-    content = residual_recipe(corpus, lm=lm, masked_lm=None, energies=energies(unit=unit))
+    others = {
+        "unit": {"kind": "unit", "lora": {"rank": 1}, "training": FASTER},
+        "fitted": {"kind": "fitted_states", "layers": [1, 2], "folds": 2, "state_penalties": [0.1, 1.0]},
+    }
+    content = residual_recipe(corpus, lm=lm, masked_lm=None, energies=energies(**others))
     content["generation"] |= {"prompts": ["the people shall"]}
     return ResidualRecipe.model_validate(content | changes)
 
@@ -175,7 +178,7 @@ def test_the_sum_is_at_the_optimum_of_the_validation_pairs(summed, tiny_corpus):
 def test_a_run_with_a_sum_is_measured_shown_and_moved(summed, tmp_path):
     result = load_run(summed)
     assert list(result.seconds)[-4:] == ["total", "perplexity", "sums", "samples"]
-    assert list(result.energies) == ["total", *LAYERS, "unit"]
+    assert list(result.energies) == ["total", *LAYERS, "unit", "fitted"]
     assert math.isfinite(result.energies["total"].perplexity.upper)
     assert result.energies["total"].history == ()
     moved = Path(shutil.copytree(summed, tmp_path / "moved"))
@@ -215,6 +218,42 @@ def test_a_sum_is_measured_from_its_parts(summed):
 def test_a_sum_is_of_other_energies(tiny_corpus, of):
     with pytest.raises(ValueError, match=r"`total` is a sum of .*; expected some of low, all, high, statistics, each"):
         states_recipe(tiny_corpus, energies=energies(total={"kind": "sum", "of": of}))
+
+
+# -- the fitted head -----------------------------------------------------------------------------------------
+
+
+def test_a_fitted_head_is_the_best_of_its_penalties_on_all_pairs(summed, tiny_corpus):
+    """The loss that is told is of documents held out; the weights are at the optimum over all pairs."""
+    context, facts = RunContext(states_recipe(tiny_corpus), summed), read_stage(summed / "fitted").facts
+    assert facts["pairs"] == 90  # of training and of validation
+    tried = {(trial["states"], trial["statistics"]): trial["loss"] for trial in facts["tried"]}
+    assert len(tried) == 4
+    best = (facts["penalties"]["states"], facts["penalties"]["statistics"])
+    assert tried[best] == min(tried.values()) == facts["validation"]["loss"]
+    assert facts["learning_curve"]["1.0"] == pytest.approx(tried[best], rel=1e-5)
+    energy = EnergyModel.from_pretrained(summed / "fitted")
+    both = contrastive_data(context, read_stage(summed / "negatives"), energy.features)
+    features = torch.cat([torch.cat([data.features[:, None], data.negative_features], 1) for data in both])
+    weight = energy.head[-1].weight.detach().squeeze(0).double().requires_grad_()
+    energies = energy.standardised(features).double() @ weight + energy.head[-1].bias.double()
+    (gradient,) = torch.autograd.grad(nce_loss(energies[:, 0], energies[:, 1:]), weight)
+    penalty = torch.full_like(weight, best[0])
+    penalty[-len(STATISTICS) :] = best[1]
+    torch.testing.assert_close(gradient, -penalty * weight, atol=1e-4, rtol=0)
+    result = load_run(summed).energies["fitted"]
+    assert result.best_validation == facts["validation"]
+    assert math.isfinite(result.perplexity.upper)
+
+
+def test_another_kind_of_statistics_is_another_set_of_negatives(tiny_corpus, tmp_path):
+    keys = []
+    for statistics in ("summary", "moments"):
+        head = {"kind": "fitted_states", "layers": [1], "statistics": statistics}
+        context = RunContext(states_recipe(tiny_corpus, energies={"fitted": head}), tmp_path)
+        assert context.features == StateFeatures((1,), statistics)
+        keys.append(features_key(context.features))
+    assert keys == [{"layers": [1]}, {"layers": [1], "statistics": "moments"}]
 
 
 # -- stage keys ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ These exist already when a sample is drawn, so the sampler hands them on for nex
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, ranks
 from lexergy.errors import LexergyError
+from lexergy.recipes.energies import Statistics
 
 STATISTICS = (
     "mean log-probability",
@@ -37,7 +38,6 @@ MOMENTS = (
     "log-probability times entropy",
     "squared log-rank",
 )
-Statistics = Literal["summary", "moments"]
 _NAMES: dict[str, tuple[str, ...]] = {"summary": STATISTICS, "moments": MOMENTS}
 
 
@@ -59,6 +59,12 @@ class StateFeatures:
 
     def size(self, hidden_size: int) -> int:
         return len(self.layers) * hidden_size + self.num_statistics
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What names features in stored results: the statistics are told where they are not the summary."""
+        layers = {"layers": list(self.layers)}
+        return layers if self.statistics == "summary" else {**layers, "statistics": self.statistics}
 
     def check(self, last_layer: int) -> None:
         wrong = [layer for layer in self.layers if not 0 <= layer <= last_layer]

@@ -5,6 +5,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from lexergy.core.linear_heads import LinearHead
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.language_model import LanguageModel
@@ -12,7 +13,7 @@ from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.state_features import StateFeatures, Statistics
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import StatesEnergyRecipe
+from lexergy.recipes.energies import FittedStatesEnergyRecipe, StatesEnergyRecipe
 
 
 class StatesEnergyConfig(EnergyConfig):
@@ -103,6 +104,16 @@ class StatesEnergy(EnergyModel):
         self.mean.copy_(mean)
         self.std.copy_(torch.where(constant, torch.ones_like(std), std))
 
+    def set_linear_head(self, head: LinearHead) -> None:
+        """Take over a head that was fitted to standardised features."""
+        linear = self.head[-1]
+        with torch.no_grad():
+            linear.weight.copy_(head.weight.unsqueeze(0))
+            linear.bias.copy_(head.bias)
+
+    def standardised(self, features: Tensor) -> Tensor:  # (..., F) -> (..., F)
+        return (features.to(self.mean) - self.mean) / self.std
+
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         if features is None:
             raise LexergyError(
@@ -119,7 +130,7 @@ class StatesEnergy(EnergyModel):
 
     def of_features(self, features: Tensor) -> Tensor:  # (..., F) -> (...)
         """The energy that these features have, whatever they are of."""
-        return self.head((features.to(self.mean) - self.mean) / self.std).squeeze(-1)
+        return self.head(self.standardised(features)).squeeze(-1)
 
     def attach(self, lm: LanguageModel) -> Self:
         lm = weights_of(lm)
@@ -153,5 +164,16 @@ def _head(size: int, hidden_units: int | None, dropout: float) -> nn.Sequential:
 def build_states(recipe: StatesEnergyRecipe, origins: Origins, seed: int) -> StatesEnergy:
     """As the recipe describes it, zero everywhere."""
     return StatesEnergy.for_lm(
-        weights_of(origins.lm), recipe.layers, hidden_units=recipe.hidden_units, dropout=recipe.dropout, seed=seed
+        weights_of(origins.lm),
+        recipe.layers,
+        hidden_units=recipe.hidden_units,
+        dropout=recipe.dropout,
+        statistics=recipe.statistics,
+        seed=seed,
     )
+
+
+def build_fitted_states(recipe: FittedStatesEnergyRecipe, origins: Origins, seed: int) -> StatesEnergy:
+    """As the recipe describes it, zero everywhere; linear, so that there is nothing to draw."""
+    del seed
+    return StatesEnergy.for_lm(weights_of(origins.lm), recipe.layers, statistics=recipe.statistics)

@@ -94,8 +94,11 @@ class RunContext:
     @cached_property
     def features(self) -> StateFeatures | None:
         """What the recipe's energies read of the LM's states, all together; None when none does."""
-        read = [energy.state_layers for energy in self.recipe.energies.values()]
-        return union(StateFeatures(layers) for layers in read if layers is not None)
+        return union(
+            StateFeatures(energy.state_layers, energy.state_statistics)
+            for energy in self.recipe.energies.values()
+            if energy.state_layers is not None
+        )
 
     def energy(self, name: str) -> EnergyModel:
         return EnergyModel.from_pretrained(self.folder / name)

@@ -15,6 +15,7 @@ from lexergy.models.energies.origins import Origins
 from lexergy.recipes.energies import (
     ENERGY_KINDS,
     OBJECTIVES,
+    LearntEnergyRecipe,
     ObjectiveRecipe,
     RefreshedEnergyRecipe,
     TrainedEnergyRecipe,
@@ -36,7 +37,7 @@ from lexergy.training.stage import seeded, train_into
 def check_pairs(recipe: ResidualRecipe, num_windows: int) -> None:
     """Refuse an energy that asks for more pairs than there are training windows, before anything is sampled."""
     for name, energy in recipe.energies.items():
-        wanted = energy.pairs if isinstance(energy, TrainedEnergyRecipe) else None
+        wanted = energy.pairs if isinstance(energy, LearntEnergyRecipe) else None
         if wanted is not None and wanted > num_windows:
             raise LexergyError(
                 f"the energy `{name}` asks for {wanted} pairs; expected at most {num_windows}, the number of training "
@@ -50,7 +51,7 @@ def train_energy(context: RunContext, name: str, negatives: Stage, stage: OpenSt
     assert isinstance(recipe, TrainedEnergyRecipe)
     energy = make_energy(recipe, RunOrigins(context), stage.seed)
     data, validation = contrastive_data(context, negatives, energy.features)
-    data = _some_pairs(context, data, recipe.pairs)
+    data = data.select(chosen_pairs(context, len(data), recipe.pairs))
     if isinstance(recipe, RefreshedEnergyRecipe):
         data, validation = refresh_negatives(context, recipe, [data, validation], stage)
     elif energy.features is not None:
@@ -94,15 +95,15 @@ def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, stage: Op
     }
 
 
-def _some_pairs(context: RunContext, data: ContrastiveData, pairs: int | None) -> ContrastiveData:
-    """A random `pairs` of the pairs; a smaller number's are among those of a larger one, for all energies."""
-    if pairs is None:
-        return data
+def chosen_pairs(context: RunContext, num_pairs: int, wanted: int | None) -> torch.Tensor:  # (M,)
+    """A random `wanted` of the pairs; a smaller number's are among those of a larger one, for all energies."""
+    if wanted is None:
+        return torch.arange(num_pairs)
     generator = torch.Generator().manual_seed(stage_seed(context.recipe.seed, "pairs"))
-    return data.select(torch.randperm(len(data), generator=generator)[:pairs])
+    return torch.randperm(num_pairs, generator=generator)[:wanted]
 
 
-def make_energy(recipe: TrainedEnergyRecipe, origins: Origins, seed: int) -> EnergyModel:
+def make_energy(recipe: LearntEnergyRecipe, origins: Origins, seed: int) -> EnergyModel:
     """The energy before its training: zero everywhere, or what it was when it is trained on."""
     builder = ENERGY_KINDS[recipe.kind].builder
     assert builder is not None

@@ -1,5 +1,7 @@
 """Negatives: the LM's continuations of training and validation prefixes, in shards that survive a kill."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import torch
@@ -15,6 +17,11 @@ from lexergy.training.objectives.contrastive import ContrastiveData
 
 ROWS_PER_SHARD = 128  # samples: enough for a batch at nearly full speed, seconds of work to lose
 SPLITS_WITH_NEGATIVES = ("train", "validation")
+
+
+def features_key(features: StateFeatures | None) -> dict[str, Any]:
+    """Which features are stored with the negatives."""
+    return {"layers": None} if features is None else features.key
 
 
 def build_negatives(context: RunContext, stage: OpenStage) -> Facts:
@@ -38,7 +45,7 @@ def _store(context: RunContext, stage: Stage | OpenStage) -> ShardStore:
         "lm_hash": context.lm.fingerprint(),
         "decoding": context.recipe.negatives.model_dump(mode="json"),
         "seed": stage.seed,
-        "layers": None if context.features is None else list(context.features.layers),
+        **features_key(context.features),
     }
     return ShardStore(stage.folder, provenance)
 

@@ -11,7 +11,7 @@ from lexergy.models.causal.product_lm import ProductLM, make_baseline, num_param
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import Backbone, masked_backbone, untrained_encoder
 from lexergy.models.loading.weights import untrained_causal_lm
-from lexergy.recipes.energies import TrainedEnergyRecipe
+from lexergy.recipes.energies import LearntEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.base_models import sizes_of
 from lexergy.tasks.residual.baselines import block_length
@@ -55,13 +55,13 @@ class _Shapes:
 
     def energy(self, name: str) -> EnergyModel:
         recipe = self.recipe.energies[name]
-        assert isinstance(recipe, TrainedEnergyRecipe)
+        assert isinstance(recipe, LearntEnergyRecipe)
         return make_energy(recipe, self, seed=0)
 
 
 def _energy_parameters(shapes: _Shapes, name: str) -> int:
     recipe = shapes.recipe.energies[name]
-    if isinstance(recipe, TrainedEnergyRecipe):
+    if isinstance(recipe, LearntEnergyRecipe):
         return num_parameters(shapes.energy(name))
     return sum(_energy_parameters(shapes, part) for part in recipe.starts_from)
 

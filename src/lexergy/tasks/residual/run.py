@@ -6,6 +6,7 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
+from lexergy.recipes.energies import FittedStatesEnergyRecipe
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
@@ -23,8 +24,9 @@ from lexergy.tasks.residual.base_models import (
 from lexergy.tasks.residual.baselines import measure_baselines, train_baseline
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.energies import check_pairs, fit_sum, train_energy
+from lexergy.tasks.residual.fitting import fit_energy
 from lexergy.tasks.residual.measure import generate_samples, measure_perplexity, measure_sums
-from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives
+from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives, features_key
 
 
 def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> RunResult:
@@ -152,9 +154,7 @@ class _Run:
     def _negatives(self, windows: Stage, lm: Stage) -> Stage:
         # Named by content: more test windows leave the negatives as they are.
         digests = {split: windows.facts["digests"][split] for split in SPLITS_WITH_NEGATIVES}
-        features = self.context.features
-        layers = None if features is None else features.layers
-        config = {"windows": digests, "sampling": self.plain["negatives"], "layers": layers}
+        config = {"windows": digests, "sampling": self.plain["negatives"], **features_key(self.context.features)}
         return self.stage("negatives", config, [lm], partial(build_negatives, self.context))
 
     def _trained_energies(self, negatives: Stage, base: dict[str, Stage]) -> dict[str, Stage]:
@@ -192,12 +192,13 @@ class _Run:
             config["content"] = fingerprint(recipe.outside_source)
         if recipe.revision:
             config["revision"] = recipe.revision
+        is_fitted = isinstance(recipe, FittedStatesEnergyRecipe)
         return self.stage(
             name,
             config,
             [negatives, *(before[stage] for stage in recipe.starts_from)],
-            partial(train_energy, self.context, name, negatives),
-            together=True,
+            partial(fit_energy if is_fitted else train_energy, self.context, name, negatives),
+            together=not is_fitted,
         )
 
     def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:

@@ -10,7 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.core.ends import lengths_until
-from lexergy.core.losses import hardest_negatives, nce_loss, nce_metrics, precision_at_1, ranking_loss
+from lexergy.core.losses import (
+    hardest_negatives,
+    nce_loss,
+    nce_metrics,
+    precision_at_1,
+    ranking_loss,
+    ranking_nce_loss,
+)
 from lexergy.errors import LexergyError
 from lexergy.models.energies import score_unpadded
 from lexergy.training.randomness import example_uniforms
@@ -200,6 +207,20 @@ class NoiseContrastive(PairObjective):
         return asdict(nce_metrics(data, noise))
 
 
+class RankingNoiseContrastive(PairObjective):
+    """NCE in its ranking form (Ma & Collins 2018): people's text among its negatives, which is which by softmax of -E.
+
+    It takes the more from a prefix the more negatives it has (`mining: all`), and leaves log Z of each prefix free.
+    Under another noise than the LM, E stands for E - E_noise, as in `NoiseContrastive`.
+    """
+
+    def pair_loss(self, data: Tensor, noise: Tensor) -> Tensor:
+        return ranking_nce_loss(data, noise)
+
+    def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:
+        return _ranking_metrics(data, noise)
+
+
 class Ranking(PairObjective):
     """max(0, margin + E(x+) - E(x-)): people's text below its negatives by a margin (App. C, "Real or fake", 2020)."""
 
@@ -207,7 +228,11 @@ class Ranking(PairObjective):
         return ranking_loss(data, noise, self.margin)
 
     def metrics(self, data: Tensor, noise: Tensor) -> dict[str, float]:
-        return {"precision_at_1": precision_at_1(data, noise), **asdict(nce_metrics(data, noise))}
+        return _ranking_metrics(data, noise)
+
+
+def _ranking_metrics(data: Tensor, noise: Tensor) -> dict[str, float]:  # (B,), (B, k)
+    return {"precision_at_1": precision_at_1(data, noise), **asdict(nce_metrics(data, noise))}
 
 
 def pair_energies(model: Any, data: ContrastiveData) -> Tensor:

@@ -65,7 +65,7 @@ class EnergyResult:
     def best_validation(self) -> dict[str, float]:
         """Loss and accuracy on pairs that were held out, where the loss was least; empty for a sum."""
         if self.fit:
-            return self.fit["validation"]
+            return dict(self.fit["validation"])
         validations = [record["validation"] for record in self.history if "loss" in record["validation"]]
         return min(validations, key=lambda values: values["loss"], default={})
 

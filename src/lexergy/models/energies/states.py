@@ -107,6 +107,7 @@ class StatesEnergy(EnergyModel):
     def set_linear_head(self, head: LinearHead) -> None:
         """Take over a head that was fitted to standardised features."""
         linear = self.head[-1]
+        assert isinstance(linear, nn.Linear)
         with torch.no_grad():
             linear.weight.copy_(head.weight.unsqueeze(0))
             linear.bias.copy_(head.bias)

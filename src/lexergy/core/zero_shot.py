@@ -1,0 +1,77 @@
+"""Machine or human without training: what an LM's predictions alone say of a text.
+
+Of each token x_t the scoring LM q and the sampling LM p (by default the same) give
+
+    log q(x_t),   mu_t = E_{v ~ p_t} log q_t(v),   sigma_t^2 = Var_{v ~ p_t} log q_t(v),   r_t,
+
+with r_t the number of tokens that q holds for more likely. Every score is a mean over tokens of terms e_t, which may
+depend on the whole text, and is the higher the more the text is a machine's.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_LEAST = 1e-6  # of a sum of variances, where an LM is certain of everything
+
+
+class TokenStatistics(NamedTuple):
+    """Of the L tokens of a text but the first, which nothing predicts: (L - 1,) each, float64."""
+
+    log_prob: Tensor  # log q(x_t)
+    expected: Tensor  # mu_t; where p = q, minus the entropy
+    variance: Tensor  # sigma_t^2
+    log_rank: Tensor  # log(1 + r_t)
+
+
+def likelihood(tokens: TokenStatistics) -> Tensor:
+    """The mean of log q(x_t) (Gehrmann et al. 2019; Solaiman et al. 2019)."""
+    return tokens.log_prob
+
+
+def log_rank(tokens: TokenStatistics) -> Tensor:
+    """Minus the mean of log(1 + r_t) (Gehrmann et al. 2019; Mitchell et al. 2023)."""
+    return -tokens.log_rank
+
+
+def curvature(tokens: TokenStatistics) -> Tensor:
+    """sum_t (log q(x_t) - mu_t) / sqrt(sum_t sigma_t^2) (Eq. 5 and 6, Fast-DetectGPT, Bao et al. 2024).
+
+    How far the text is likelier than what p would have written in its place, token by token, in standard deviations.
+    """
+    spread = tokens.variance.sum().clamp_min(_LEAST).sqrt()
+    return len(tokens.log_prob) * (tokens.log_prob - tokens.expected) / spread
+
+
+def ratio(tokens: TokenStatistics) -> Tensor:
+    """Minus sum_t log q(x_t) / sum_t mu_t, log-perplexity over cross-entropy (Eq. 4, Binoculars, Hans et al. 2024).
+
+    q is their performer and p their observer; where both are one LM, the cross-entropy is the entropy.
+    """
+    return tokens.log_prob / -tokens.expected.mean().clamp_max(-_LEAST)
+
+
+def evenness(tokens: TokenStatistics) -> Tensor:
+    """Minus the standard deviation of log q(x_t) over the text: people are surprising by fits and starts."""
+    squares = (tokens.log_prob - tokens.log_prob.mean()).square()
+    return -squares / squares.mean().sqrt().clamp_min(_LEAST)
+
+
+SCORERS: dict[str, Callable[[TokenStatistics], Tensor]] = {
+    "likelihood": likelihood,
+    "log-rank": log_rank,
+    "curvature": curvature,
+    "ratio": ratio,
+    "evenness": evenness,
+}
+"""Terms (L - 1,) of each score, whose mean it is."""
+
+
+def cross_moments(scoring: Tensor, sampling: Tensor) -> tuple[Tensor, Tensor]:  # (N, V), (N, V) -> (N,), (N,)
+    """mu and sigma^2 of log q under p from the logits of q (scoring) and of p (sampling), float64."""
+    log_q, p = scoring.double().log_softmax(-1), sampling.double().softmax(-1)
+    log_q = torch.where(p > 0, log_q, 0.0)  # 0 log 0 = 0
+    mean = (p * log_q).sum(-1)
+    return mean, (p * (log_q - mean.unsqueeze(-1)).square()).sum(-1)

@@ -59,14 +59,33 @@ def evenness(tokens: TokenStatistics) -> Tensor:
     return -squares / squares.mean().sqrt().clamp_min(_LEAST)
 
 
+def squared_log_rank(tokens: TokenStatistics) -> Tensor:
+    """Minus the mean of log(1 + r_t)^2: log-rank that counts the tokens nobody expected (ours)."""
+    return -tokens.log_rank.square()
+
+
 SCORERS: dict[str, Callable[[TokenStatistics], Tensor]] = {
     "likelihood": likelihood,
     "log-rank": log_rank,
     "curvature": curvature,
     "ratio": ratio,
     "evenness": evenness,
+    "squared-log-rank": squared_log_rank,
 }
 """Terms (L - 1,) of each score, whose mean it is."""
+BITS_RATIO = "bits-ratio"
+
+
+def bits_ratio(
+    tokens: TokenStatistics, characters: int, second: TokenStatistics, second_characters: int
+) -> Tensor:  # (L - 1,)
+    """Minus the bits that one LM needs for a character over those that another needs, where their tokens differ (ours).
+
+    [sum_t log q(x_t) / characters] / [sum_s log q'(x_s) / characters'], each over the characters that its own tokens
+    after the first stand for. Unlike `ratio`, nothing is expected under either LM: it is a ratio of likelihoods.
+    """
+    bits = second.log_prob.sum().clamp_max(-_LEAST) / max(1, second_characters)
+    return -len(tokens.log_prob) * tokens.log_prob / max(1, characters) / bits
 
 
 def cross_moments(scoring: Tensor, sampling: Tensor) -> tuple[Tensor, Tensor]:  # (N, V), (N, V) -> (N,), (N,)

@@ -17,9 +17,13 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.conditions import TrainingConditions
-from lexergy.models.detection.readers import READERS, BlockReader, TokenisedText
+from lexergy.models.detection.readers import BlockReader, EncoderReader, StatesReader, TokenisedText
+from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.storage import fetched
 
+READERS: dict[str, type[StatesReader] | type[EncoderReader] | type[ZeroShotReader]] = {
+    reader.kind: reader for reader in (StatesReader, EncoderReader, ZeroShotReader)
+}
 SETTINGS_FILE = "detector.json"
 STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
 FORMAT = 2

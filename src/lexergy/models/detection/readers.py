@@ -119,7 +119,7 @@ class StatesReader:
         return self.lm.max_length
 
     def tokenise(self, text: str) -> TokenisedText:
-        return _tokenise(self.lm.need_tokenizer(), text)
+        return tokenise(self.lm.need_tokenizer(), text)
 
     def features(self, block: Tensor) -> Tensor:
         """What the head reads of a block (L,): (L - 1, F)."""
@@ -135,7 +135,7 @@ class StatesReader:
             features = self.lm.token_features(rows, features=self.energy.features)  # (b, L - 1, F)
             energies = self.energy.of_features(features).cpu()  # (b, L - 1)
             by_place |= {
-                place: _with_first(own[: lengths[place] - 1]) for place, own in zip(places, energies, strict=True)
+                place: with_first(own[: lengths[place] - 1]) for place, own in zip(places, energies, strict=True)
             }
         yield from (by_place[place] for place in range(len(blocks)))
 
@@ -164,7 +164,7 @@ class EncoderReader:
         return self.energy.reader.most_tokens
 
     def tokenise(self, text: str) -> TokenisedText:
-        return _tokenise(self.tokenizer, text)
+        return tokenise(self.tokenizer, text)
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
@@ -182,16 +182,11 @@ class EncoderReader:
         return cls(TransformerEnergy.from_pretrained(folder / _ENERGY))
 
 
-READERS: dict[str, type[StatesReader] | type[EncoderReader]] = {
-    reader.kind: reader for reader in (StatesReader, EncoderReader)
-}
-
-
-def _with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)
+def with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)
     """Nothing predicts the first token: it takes the mean of the others, which leaves the mean as it is."""
     return torch.cat((energies.mean().unsqueeze(0), energies))
 
 
-def _tokenise(tokenizer: PreTrainedTokenizerBase, text: str) -> TokenisedText:
+def tokenise(tokenizer: PreTrainedTokenizerBase, text: str) -> TokenisedText:
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
     return TokenisedText(text, encoded["input_ids"], encoded["offset_mapping"])

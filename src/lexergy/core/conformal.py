@@ -1,7 +1,7 @@
 """How often are people accused? p-values and thresholds that hold for any score, from texts that people wrote.
 
-Split conformal prediction (Vovk et al. 2005; Angelopoulos and Bates 2023): if a new text of a person and n texts of people
-to calibrate on are exchangeable, the rank of its score among theirs is uniform, whatever the score is worth.
+Split conformal prediction (Vovk et al. 2005; Angelopoulos and Bates 2023): if a new text of a person and n texts of
+people to calibrate on are exchangeable, the rank of its score among theirs is uniform, whatever the score is worth.
 Higher scores are more a machine's.
 """
 

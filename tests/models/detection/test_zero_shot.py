@@ -16,7 +16,8 @@ TEXTS = [written(PEOPLE, 0)[:150], "it is rain.", written(MACHINE, 1)[:90]]
 
 def another(word_lm):
     """An LM of the same tokens that predicts otherwise."""
-    model = type(word_lm.model)(word_lm.model.config)
+    model = type(word_lm.model)(type(word_lm.model.config)(**word_lm.model.config.to_diff_dict()))
+    model.name_or_path = ""  # it lies nowhere yet
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for weight in model.parameters():

@@ -96,7 +96,7 @@ class ZeroShotReader:
     def _bits_ratios(self, blocks: Sequence[Tensor], statistics: Sequence[TokenStatistics]) -> Iterator[Tensor]:
         assert self.second is not None
         own, second = self.lm.need_tokenizer(), ZeroShotReader(self.second, "likelihood")
-        texts = [own.decode(block) for block in blocks]
+        texts = [str(own.decode(block)) for block in blocks]
         read = [second.tokenise(text) for text in texts]
         others = second.statistics([torch.tensor(text.ids) for text in read])
         for block, tokens, text, other in zip(blocks, statistics, read, others, strict=True):

@@ -33,6 +33,21 @@ def test_perplexity_estimates_again(tiny_run, capsys):
     assert f"error over {len(set(document_ids(tiny_run, 2)))} documents" in printed
 
 
+def test_perplexity_by_smc(tiny_run, capsys):
+    """A run of K particles is one sample of Z: so many runs, and the bound of what is drawn from them."""
+    options = ["perplexity", tiny_run, "--energy", "first", "--windows", 2]
+    by_smc = json_of([*options, "--samples", 8, "--method", "smc", "--runs", 3], capsys)["energies"]["first"]
+    assert (by_smc["num_samples"], by_smc["num_particles"]) == (3, 8)
+    plain = json_of([*options, "--samples", 32], capsys)["energies"]["first"]
+    assert by_smc["base"] == pytest.approx(plain["base"])
+    assert by_smc["bound"] == pytest.approx(plain["bound"], rel=0.05)
+    assert by_smc["bound"] != plain["bound"]
+    assert "`--runs` is 3 without `--method smc`" in mistake_of([*options, "--samples", 8, "--runs", 3], capsys)
+    assert "`--method smc` was given without `--samples`" in mistake_of(
+        ["perplexity", tiny_run, "--method", "smc"], capsys
+    )
+
+
 def document_ids(run, count):
     result = load_run(run)
     return RunContext(result.recipe, result.folder).some_test_windows(count).document_ids

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -220,6 +221,20 @@ Prompt = Annotated[str, typer.Option("--prompt", help="Text to continue; `-` rea
 EnergyName = Annotated[
     str | None,
     typer.Option("--energy", help="Which of the run's energies to use.", show_default="the recipe's first"),
+]
+
+
+class MethodChoice(StrEnum):
+    IMPORTANCE = "importance"
+    SMC = "smc"
+
+
+Method = Annotated[
+    MethodChoice,
+    typer.Option(
+        "--method",
+        help="Weigh whole continuations, or resample them while they are written (energies on states).",
+    ),
 ]
 TextField = Annotated[str, typer.Option("--text-field", help="Field of records that holds the text.")]
 PairField = Annotated[

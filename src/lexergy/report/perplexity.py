@@ -47,10 +47,16 @@ def perplexity_table(
                 fixed(estimate.pareto_k),
                 str(estimate.num_documents),
                 str(estimate.num_windows),
-                str(estimate.num_samples),
+                _samples(estimate),
             )
         )
     return Table("perplexity", COLUMNS, rows)
+
+
+def _samples(estimate: PerplexityEstimate) -> str:
+    """How many, and of how many particles each where they are runs of SMC."""
+    particles = "" if estimate.num_particles == 1 else f" x {estimate.num_particles}"
+    return f"{estimate.num_samples}{particles}"
 
 
 def _baseline_row(name: str, baseline: ExactPerplexity) -> tuple[str, ...]:

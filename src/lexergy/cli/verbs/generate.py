@@ -1,6 +1,5 @@
 """`lexergy generate`: the frozen LM beside the joint model."""
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +8,8 @@ from lexergy.cli.options import (
     WHOLE_VOCABULARY,
     EnergyName,
     Json,
+    Method,
+    MethodChoice,
     Prompt,
     RunFolder,
     Seed,
@@ -29,18 +30,6 @@ if TYPE_CHECKING:
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 
 
-class MethodChoice(StrEnum):
-    IMPORTANCE = "importance"
-    SMC = "smc"
-
-
-Method = Annotated[
-    MethodChoice,
-    typer.Option(
-        "--method",
-        help="Choose among whole candidates, or resample them while they are written (energies on states).",
-    ),
-]
 NumCandidates = Annotated[
     int,
     typer.Option(

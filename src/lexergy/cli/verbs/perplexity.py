@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lexergy.cli.engines import on_engine
-from lexergy.cli.options import Json, RunFolder, at_least, choose_energy
+from lexergy.cli.options import Json, Method, MethodChoice, RunFolder, at_least, choose_energy
 from lexergy.cli.render import print_json, print_paragraphs, print_table
 from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
 from lexergy.errors import LexergyError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
 
 
+DEFAULT_RUNS = 4
 NumSamples = Annotated[
     int | None,
     typer.Option(
@@ -22,6 +23,15 @@ NumSamples = Annotated[
         help="Estimate again with so many samples per window.",
         show_default="read the stored result",
         callback=at_least(2, "leave it out to read the stored result"),
+    ),
+]
+NumRuns = Annotated[
+    int | None,
+    typer.Option(
+        "--runs",
+        help="With --method smc: so many runs of --samples particles each, and one beside the window's own text.",
+        show_default="4",
+        callback=at_least(2, "4 is a good start"),
     ),
 ]
 NumWindows = Annotated[
@@ -54,6 +64,8 @@ def perplexity(
     windows: NumWindows = None,
     energy: OnlyEnergy = None,
     seed: SeedOfSamples = None,
+    method: Method = MethodChoice.IMPORTANCE,
+    runs: NumRuns = None,
     as_json: Json = False,
 ) -> None:
     """Perplexity: frozen LM beside joint model.
@@ -67,13 +79,9 @@ def perplexity(
     \b
       lexergy perplexity runs/quickstart
       lexergy perplexity runs/quickstart --samples 1000 --windows 16 --json
+      lexergy perplexity runs/quickstart --samples 32 --method smc --runs 4 --windows 16
     """
-    if samples is None and (windows is not None or seed is not None):
-        given = "--windows" if windows is not None else "--seed"
-        raise LexergyError(
-            f"`{given}` was given without `--samples`; expected both, since the stored result is only read; "
-            "add `--samples 64` to estimate again."
-        )
+    _check(samples, windows, seed, method, runs)
     from lexergy.runs.records import load_run
 
     result = load_run(run)
@@ -84,11 +92,25 @@ def perplexity(
         num_windows = _num_windows(result, windows)
         from lexergy.tasks.residual.evaluate import evaluate_again
 
-        estimates = evaluate_again(result, names, num_windows, samples, seed or 0)
+        num_runs = (runs or DEFAULT_RUNS) if method == MethodChoice.SMC else None
+        estimates = evaluate_again(result, names, num_windows, samples, seed or 0, num_runs=num_runs)
     if as_json:
         print_json({"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}})
     else:
         _print(estimates)
+
+
+def _check(samples: int | None, windows: int | None, seed: int | None, method: MethodChoice, runs: int | None) -> None:
+    by_smc = method == MethodChoice.SMC
+    if runs is not None and not by_smc:
+        raise LexergyError(f"`--runs` is {runs} without `--method smc`; expected both; leave it out.")
+    given = {"--windows": windows is not None, "--seed": seed is not None, "--method smc": by_smc}
+    wrong = next((option for option, is_given in given.items() if is_given), None)
+    if samples is None and wrong is not None:
+        raise LexergyError(
+            f"`{wrong}` was given without `--samples`; expected both, since the stored result is only read; "
+            "add `--samples 64` to estimate again."
+        )
 
 
 def _num_windows(result: "RunResult", asked: int | None) -> int:

@@ -14,6 +14,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies import Energy
 from lexergy.models.joint.weights import ROWS_PER_BATCH, energy_on, log_weights, score_all
+from lexergy.progress import counted
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.records import BASE_COLUMN, RunResult, human_column, weights_column
 from lexergy.runs.shards import ShardStore, num_shards, shard_rows
@@ -55,15 +56,31 @@ def evaluate(
 
 
 def evaluate_again(
-    result: RunResult, names: Sequence[str], num_windows: int, num_samples: int, seed: int
+    result: RunResult,
+    names: Sequence[str],
+    num_windows: int,
+    num_samples: int,
+    seed: int,
+    *,
+    num_runs: int | None = None,
 ) -> dict[str, PerplexityEstimate]:
     """The perplexity of some of a finished run's joint models on its own test windows, from new samples.
 
-    Fewer windows than the run had are spread evenly over its documents.
+    Fewer windows than the run had are spread evenly over its documents. With `num_runs`, by so many runs of SMC of
+    `num_samples` particles each, whose texts are those of one energy: they are drawn for each anew.
     """
     context = RunContext(result.recipe, result.folder)
-    energies = {name: context.energy(name) for name in names}
-    return evaluate(context.lm, energies, context.some_test_windows(num_windows), num_samples, seed)
+    windows = context.some_test_windows(num_windows)
+    if num_runs is None:
+        return evaluate(context.lm, {name: context.energy(name) for name in names}, windows, num_samples, seed)
+    tokens = len(windows) * (num_runs + 1) * num_samples * windows.continuation_length
+    estimates = {}
+    for name in names:
+        with counted(f"{name}, tokens", tokens):
+            estimates[name] = context.joint(name).perplexity(
+                windows, num_samples=num_samples, seed=seed, method="smc", num_runs=num_runs
+            )
+    return estimates
 
 
 def collect_weights(

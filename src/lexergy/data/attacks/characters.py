@@ -5,7 +5,9 @@ import re
 from lexergy.data.attacks.places import matches, replaced
 from lexergy.data.normalisation import LOOK_ALIKES
 
-DISGUISES = {latin: letter for letter, latin in reversed(LOOK_ALIKES.items())}  # Cyrillic where both scripts have one
+DISGUISES = {
+    latin: letter for letter, latin in reversed(list(LOOK_ALIKES.items()))
+}  # Cyrillic where both scripts have one
 ZERO_WIDTH = "\u200b"  # RAID's; `normalise` removes every other invisible character alike
 _DISGUISABLE = re.compile("[" + "".join(DISGUISES) + "]")
 _BETWEEN_LETTERS = re.compile(r"(?<=[A-Za-z])(?=[A-Za-z])")

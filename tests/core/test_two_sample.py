@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.stats import energy_distance as scipy_distance
 
-from lexergy.core.two_sample import energy_distance, two_sample_p_value
+from lexergy.core.two_sample import energy_distance, paired_energy_distance, two_sample_p_value
 
 
 def drawn(count, seed, shift=0.0):
@@ -38,3 +38,39 @@ def test_a_shift_is_seen_on_any_scale(column):
 def test_a_column_that_never_changes_says_nothing():
     first, second = (torch.cat((drawn(20, seed), torch.ones(20, 1)), 1) for seed in (0, 1))
     assert two_sample_p_value(first, second) == two_sample_p_value(first[:, :3], second[:, :3])
+
+
+def test_pairs_of_a_group_are_left_out():
+    """Every pair of texts in turn, each document as often as its weight says."""
+    first, second = drawn(7, 0), drawn(7, 1, shift=0.5)
+    documents = ["a", "b", "a", "c", "c", "c", "b"]
+    pairs = paired_energy_distance(first, second, documents)
+    for weights in ({"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 1, "c": 3}, {"a": 0, "b": 3, "c": 1}):
+        total = count = 0.0
+        for i, mine in enumerate(documents):
+            for j, yours in enumerate(documents):
+                if mine != yours:
+                    x, y, u, v = first[i], first[j], second[i], second[j]
+                    parts = ((x - v).norm(), (u - y).norm(), -(x - y).norm(), -(u - v).norm())
+                    total += weights[mine] * weights[yours] * float(sum(parts))
+                    count += weights[mine] * weights[yours]
+        assert float(pairs.mean(torch.tensor(list(weights.values())))) == pytest.approx(total / count, rel=1e-5)
+    assert pairs.mean(torch.tensor([[3, 0, 0], [1, 1, 1]])).isnan().tolist() == [True, False]
+
+
+def test_the_paired_distance_has_no_bias():
+    """Texts of a prompt depend on each other: over all that two documents could be, it is the distance of the laws."""
+    law = {(0.0, 1.0): 0.2, (0.0, 0.0): 0.1, (3.0, 4.0): 0.4, (7.0, 3.0): 0.3}  # of a text of either writer
+    expected = 0.0
+    for (x, y), chance in law.items():
+        for (u, v), chance_too in law.items():
+            value = paired_energy_distance(torch.tensor([[x], [u]]), torch.tensor([[y], [v]]), [0, 1])
+            expected += chance * chance_too * float(value.mean(torch.ones(2)))
+    xs, ys = (np.array([pair[side] for pair in law]) for side in (0, 1))
+    chances = list(law.values())
+    assert expected == pytest.approx(scipy_distance(xs, ys, chances, chances) ** 2)
+
+
+def test_a_writer_is_no_way_from_itself():
+    texts = drawn(9, 0)
+    assert float(paired_energy_distance(texts, texts, range(9)).mean(torch.ones(9))) == pytest.approx(0, abs=1e-12)

@@ -1,5 +1,8 @@
 """Are two sets of texts alike? The energy distance of their features, and a permutation test."""
 
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -12,6 +15,42 @@ def energy_distance(first: Tensor, second: Tensor) -> float:  # (n, F), (m, F)
     between = torch.cdist(first.double(), second.double()).mean()
     within = sum(torch.cdist(own.double(), own.double()).mean() for own in (first, second))
     return float(2 * between - within)
+
+
+@dataclass(frozen=True)
+class GroupPairs:
+    """A mean over pairs of texts from different groups: documents, for instance."""
+
+    sums: Tensor  # (G, G) over the pairs of two groups, nothing of a group with itself
+    counts: Tensor  # (G, G)
+
+    def mean(self, weights: Tensor) -> Tensor:  # (..., G) -> (...)
+        """Each group counted as often as its weight says; two copies of it are no pair. NaN where there is none."""
+        weights = weights.double()
+        sums, counts = (((weights @ pairs) * weights).sum(-1) for pairs in (self.sums, self.counts))
+        return sums / counts
+
+
+def paired_energy_distance(
+    first: Tensor,  # (N, F)
+    second: Tensor,  # (N, F)
+    groups: Sequence[Hashable],  # N
+) -> GroupPairs:
+    """The energy distance of two writers on the same prompts, from pairs of texts of different groups alone.
+
+    mean over i, j of |x_i - y_j| + |y_i - x_j| - |x_i - x_j| - |y_i - y_j|. Without a bias, since texts of different
+    groups are independent and those of a prompt or a group are not: 0 in expectation where both writers have one
+    distribution, and 0 exactly where they are the same.
+    """
+    first, second = first.double(), second.double()
+    between = torch.cdist(first, second)  # (N, N)
+    distances = between + between.T - torch.cdist(first, first) - torch.cdist(second, second)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    members = torch.zeros(len(first), len(numbers), dtype=torch.double)  # (N, G)
+    members[torch.arange(len(first)), torch.tensor([numbers[group] for group in groups])] = 1
+    sizes = members.sum(0)  # (G,)
+    apart = 1 - torch.eye(len(numbers), dtype=torch.double)
+    return GroupPairs(apart * (members.T @ distances @ members), apart * torch.outer(sizes, sizes))
 
 
 def two_sample_p_value(

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binomtest
 
 from lexergy.core.estimation.findings import (
@@ -14,6 +15,7 @@ from lexergy.core.estimation.findings import (
     agrees,
     between,
     mean,
+    of_groups,
     over_runs,
     proportion,
     similar,
@@ -120,3 +122,17 @@ def test_two_bounds_decide_what_lies_outside_both():
         assert above("", "", between(least, most)).verdict is expected
     assert similar("", "", between(zero, zero), 0.2).verdict is HOLDS
     assert similar("", "", between(zero, high), 0.2).verdict is OPEN
+
+
+def test_a_statistic_of_groups_has_the_interval_of_the_mean_that_it_is():
+    values, groups = np.random.default_rng(0).normal(5, 2, 60), [place // 3 for place in range(60)]
+    sums = torch.from_numpy(values).view(20, 3).sum(1)
+    found = of_groups([lambda counts: (counts @ sums) / (3 * counts.sum(-1))], [groups])
+    assert found == pytest.approx(mean([values], groups=[groups]))
+
+
+def test_resamples_without_a_number_are_left_out():
+    """Of two groups, half of the resamples have one of them alone."""
+    found = of_groups([lambda counts: torch.where(counts.amax(-1) > 1, torch.nan, 3.0)], [[0, 1]])
+    assert found == Estimate(3, 3, 3)
+    assert math.isnan(of_groups([lambda counts: counts.sum(-1)], [[0, 0]]).low)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 
@@ -10,7 +9,6 @@ from lexergy.models.joint.model import ResidualEBM
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import load_run
 from lexergy.studies.residual import figure_1, long_text, samples, table_3
-from lexergy.studies.residual.figure_2_right import unique_share, unique_share_of_all
 from lexergy.studies.residual.samples import TEXTS
 from lexergy.studies.residual.table_3 import first_repetition
 from lexergy.studies.residual.workspace import Subject
@@ -145,15 +143,6 @@ def test_table_3_compares_both_laws_at_the_repetition(subject, monkeypatch):
     others = table_3.rows(tested, range(12)).to_pylist()
     assert [record["context"] for record in others] == [record["context"] for record in records]
     assert any(record["joint"] != pytest.approx(record["base"], rel=1e-3) for record in others)
-
-
-def test_unique_ngrams_by_hand():
-    texts = np.array([[1, 2, 1, 2, 1], [1, 2, 3, 4, 5], [7, 7, 7, 7, 7]])
-    # 12 21 12 21; 12 23 34 45; 77 four times
-    assert unique_share(texts, 2).tolist() == [2 / 4, 1, 1 / 4]
-    assert unique_share(texts, 4).tolist() == [1, 1, 1 / 2]
-    # Together 12 21 23 34 45 77 of twelve bigrams.
-    assert unique_share_of_all(texts, 2) == 6 / 12
 
 
 def test_repetitions_by_hand():

@@ -1,7 +1,7 @@
 """Estimates with their 95 % intervals, and what these say of a finding."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from scipy.stats import beta
 from scipy.stats import t as student
+from torch import Tensor
 
-from lexergy.core.estimation.bootstrap import bootstrap_std_error
+from lexergy.core.estimation.bootstrap import bootstrap_std_error, group_counts
 
 CONFIDENCE = 0.95
 _UPPER_TAIL = (1 + CONFIDENCE) / 2
 BOOTSTRAP_SEED = 0
+NUM_RESAMPLES = 1000
 
 
 class Verdict(StrEnum):
@@ -40,6 +42,9 @@ class Estimate(NamedTuple):
 
 Groups: TypeAlias = Sequence[Sequence[Hashable]]
 """For each run and each of its windows what it belongs to."""
+
+GroupStatistic: TypeAlias = Callable[[Tensor], Tensor]
+"""How often each group counts (..., G), in the order in which groups first come, -> (...)."""
 
 NOTHING = Estimate(math.nan, math.nan, math.nan)
 
@@ -86,6 +91,20 @@ def mean_distance_difference(
     """|mean of the first| - |mean of the second|, as one mean, so that its interval is that of paired differences."""
     signed = ([np.sign(values.mean()) * values for values in runs] for runs in (first, second))
     return mean_difference(*signed, groups=groups)
+
+
+def of_groups(per_run: Sequence[GroupStatistic], groups: Groups, seed: int = BOOTSTRAP_SEED) -> Estimate:
+    """A number that is no mean over windows: its interval by drawing whole groups again, as in `mean`.
+
+    Resamples of which there is no such number (NaN) are left out. A paired comparison is the statistic of a difference.
+    """
+    values, std_errors = [], []
+    for statistic, own in zip(per_run, groups, strict=True):
+        counts, _ = group_counts(own, seed, NUM_RESAMPLES)  # (R, G)
+        values.append(float(statistic(torch.ones(counts.shape[1], dtype=torch.double))))
+        drawn = statistic(counts)  # (R,)
+        std_errors.append(float(drawn[drawn.isfinite()].std()) if counts.shape[1] > 1 else math.nan)
+    return over_runs(values, std_errors)
 
 
 def between(least: Estimate, most: Estimate) -> Estimate:

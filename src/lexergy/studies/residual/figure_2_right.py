@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import above, mean, mean_difference
+from lexergy.core.repetition import unique_share, unique_share_of_all
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table
@@ -14,18 +15,6 @@ from lexergy.studies.study import Study
 
 ORDERS = (2, 3, 4)
 WRITERS = {"human": "people", "joint": "joint model", "base": "base LM"}
-
-
-def unique_share(tokens: np.ndarray, order: int) -> np.ndarray:  # (N, C) -> (N,)
-    """Different n-grams of each text over all its C - n + 1 n-grams: 1 where nothing is said twice."""
-    grams = np.lib.stride_tricks.sliding_window_view(tokens, order, axis=1)  # (N, C - n + 1, n)
-    return np.array([len({tuple(gram) for gram in text}) / len(text) for text in grams.tolist()])
-
-
-def unique_share_of_all(tokens: np.ndarray, order: int) -> float:  # (N, C)
-    """Different n-grams of all the texts together over all their n-grams."""
-    grams = np.lib.stride_tricks.sliding_window_view(tokens, order, axis=1).reshape(-1, order)
-    return len({tuple(gram) for gram in grams.tolist()}) / len(grams)
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference, mean_distance_difference
+from lexergy.core.repetition import unique_share
 from lexergy.models.joint.long_text import continue_long
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
-from lexergy.studies.residual.figure_2_right import unique_share
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, documents, usual_sizes
 from lexergy.studies.study import Settings, Study
 

@@ -190,6 +190,18 @@ def test_a_training_that_only_harms_leaves_the_model_as_it_was(tmp_path):
     assert not result.stopped_early
 
 
+def test_the_last_weights_are_kept_where_they_are_asked_for_and_patience_still_counts(tmp_path):
+    config = toy_config(
+        learning_rate=0.1, schedule="constant", warmup_steps=0, evaluate_every=1, patience=3, max_steps=50, keep="last"
+    )
+    model = OneWeight()
+    result = train(model, Valley(), config, tmp_path, progress=False)
+    assert result.best_step == result.steps
+    assert result.steps in (5, 6)  # three after the best, 2 or 3
+    assert model.weight.item() == pytest.approx(0.1 * result.steps, abs=1e-5)
+    assert (model.weight.item() - 0.25) ** 2 == result.validation["loss"]
+
+
 def test_gradients_are_clipped_together(tmp_path):
     """With epsilon far above the gradient Adam's step is proportional to it: clipping shortens both alike."""
 

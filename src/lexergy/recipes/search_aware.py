@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.section import Fraction, PositiveFloat, PositiveInt, Recipe, Section, check_folder_names
-from lexergy.recipes.training import Tracker, TrainingRecipe
+from lexergy.recipes.training import Keep, Tracker, TrainingRecipe
 
 Normalisation = Literal["local", "global"]
 Column = Annotated[int, Field(ge=0)]
@@ -82,6 +82,8 @@ class Seq2SeqRecipe(Section):
 class LearningRecipe(Section):
     """A training counted in passes over the data; `warmup` is a share of it."""
 
+    added_later = frozenset({"keep"})
+
     epochs: PositiveFloat
     learning_rate: PositiveFloat
     batch_size: PositiveInt = 32
@@ -90,6 +92,7 @@ class LearningRecipe(Section):
     max_grad_norm: PositiveFloat | None = 5.0
     evaluations_per_epoch: PositiveInt = 1
     patience: PositiveInt | None = None
+    keep: Keep = "best"
     trackers: tuple[Tracker, ...] = Field(default=(), exclude=True)  # decide no result
 
     def training(self, num_examples: int, seed: int) -> TrainingRecipe:
@@ -107,6 +110,7 @@ class LearningRecipe(Section):
             evaluate_every=max(1, epoch // self.evaluations_per_epoch),
             checkpoint_every=max(1, epoch // 4),
             patience=self.patience,
+            keep=self.keep,
             seed=seed,
             trackers=self.trackers,
         )
@@ -115,7 +119,8 @@ class LearningRecipe(Section):
 class SequenceObjectiveRecipe(Section):
     """What every objective has: how it is learnt, from which other objective's weights, and what scores are.
 
-    The best weights are those whose predictions by a hard search with this `beam` are the best.
+    The best weights are those whose predictions by a hard search with this `beam` are the best (`learning.keep`: last
+    ones instead).
     """
 
     learning: LearningRecipe

@@ -10,6 +10,7 @@ from lexergy.recipes.section import PositiveFloat, PositiveInt, Section, Seed
 Tracker = Literal[
     "aim", "clearml", "comet_ml", "dvclive", "mlflow", "swanlab", "tensorboard", "trackio", "wandb"
 ]  # as Accelerate names them
+Keep = Literal["best", "last"]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -19,9 +20,12 @@ class TrainingRecipe(Section):
     A step reads `batch_size * gradient_accumulation` examples, whatever the number of processes. The
     rate climbs linearly over `warmup_steps`, then falls to zero at `max_steps` (cosine, linear) or stays
     (constant). Training stops early after `patience` evaluations in a row without a better validation loss
-    (null: never). `weight_decay` is AdamW's and spares vectors (biases, norms); 0 is plain Adam.
-    `max_grad_norm` null: no clipping. The defaults of Adam are Kingma & Ba's. `trackers` are told how it goes.
+    (null: never), and keeps the weights of the best one, or with `keep: last` the last. `weight_decay` is
+    AdamW's and spares vectors (biases, norms); 0 is plain Adam. `max_grad_norm` null: no clipping. The defaults
+    of Adam are Kingma & Ba's. `trackers` are told how it goes.
     """
+
+    added_later = frozenset({"keep"})
 
     learning_rate: PositiveFloat
     max_steps: PositiveInt
@@ -36,6 +40,7 @@ class TrainingRecipe(Section):
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     evaluate_every: PositiveInt = 100
     patience: PositiveInt | None = None
+    keep: Keep = "best"
     checkpoint_every: PositiveInt = 100
     seed: Seed = 0
     trackers: tuple[Tracker, ...] = Field(default=(), exclude=True)  # decide no result

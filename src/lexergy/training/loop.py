@@ -73,7 +73,8 @@ def train(
     ends with the same weights and history as an uninterrupted run (bitwise on a CPU): the batch, the
     negatives and the dropout masks of a step depend on (seed, step) alone. At the end `folder` keeps
     `history.json`.
-    The untrained model is evaluated too, so the best weights are never worse than those at the start.
+    The untrained model is evaluated too, so the best weights are never worse than those at the start. With
+    `keep: last` they are the last ones, whatever the validation says.
     `rate_factors`: parameters, by name, whose learning rate is the configuration's times this.
     """
     trainer = _Trainer(model, objective, config, Path(folder), label, rate_factors or {})
@@ -253,12 +254,12 @@ class _Trainer:
             )
         self._record(validation)
         loss = validation.get("loss", -math.inf)  # without one the last weights are the best
-        if loss < self.state.best_loss or loss == -math.inf:
-            self.state.best_loss, self.state.best_step = loss, self.state.step
-            self.state.evaluations_since_best = 0
+        is_better = loss < self.state.best_loss or loss == -math.inf
+        self.state.best_loss = min(loss, self.state.best_loss)
+        self.state.evaluations_since_best = 0 if is_better else self.state.evaluations_since_best + 1
+        if is_better or self.config.keep == "last":
+            self.state.best_step = self.state.step
             self.best = snapshot(self.parameters)
-        else:
-            self.state.evaluations_since_best += 1
 
     def _validation_loss(self) -> dict[str, float]:
         last = self.state.history[-1].validation

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lexergy.report.study_page import Conclusion
-from lexergy.studies.search_aware.comparison import ARMS, THESIS, Evidence, Row, Seen
+from lexergy.studies.search_aware.comparison import ARMS, LAST, THESIS, Evidence, Row, Seen
 from lexergy.studies.search_aware.scheduled import (
     ANNEALED,
     CROSS_ENTROPY,
@@ -35,7 +35,7 @@ PRINTED = {  # dev, test
 
 def _examine(laboratory: ArmLaboratory, settings: Settings) -> dict[Row, Seen]:
     learning = {name: settings[name] for name in ("epochs", "learning_rate")}
-    return examine(laboratory, settings, Scheduling(CROSS_ENTROPY, learning))
+    return examine(laboratory, settings, Scheduling(CROSS_ENTROPY, learning | LAST))
 
 
 def _conclude(evidence: Sequence[Evidence]) -> Conclusion:

@@ -128,7 +128,7 @@ def exact_log_prob(
     top_p: float | None = None,
     temperature: float = 1.0,
 ) -> Tensor:  # (V ** C,)
-    """log P_LM of all continuations, from the model's own logits; -inf where truncation cuts off.
+    """log P_LM of all continuations, from logits in float64; -inf where truncation cuts off.
 
     Of an LM with an end token, each text counts once: as the row that is padded with it.
     """
@@ -139,7 +139,8 @@ def exact_log_prob(
     log_prob = torch.zeros(len(whole), dtype=torch.double)
     with torch.no_grad():
         for rows, text, total in zip(whole.split(_ROWS), counted.split(_ROWS), log_prob.split(_ROWS), strict=True):
-            logits = lm.model(input_ids=rows).logits.double().cpu()[:, len(prefix) - 1 : -1]  # (b, C, V)
+            logits = lm.model(input_ids=rows).logits.double()[:, len(prefix) - 1 : -1]  # (b, C, V)
+            logits = lm.correct(logits, lm.contexts(rows)[:, len(prefix) : -1]).cpu()
             logits[..., list(lm.forbidden_tokens)] = -torch.inf
             truncated = _truncate((logits / temperature).log_softmax(-1), top_k, top_p)
             own = truncated.gather(-1, rows[:, len(prefix) :, None].cpu()).squeeze(-1)  # (b, C)

@@ -22,6 +22,7 @@ from lexergy.models.causal.shared_prefix import column_major_linears
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures
 from lexergy.testing import EnumerableLM, assert_sampler_contract
 from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes
+from toys.local_residuals import corrected_log_probs, toy_residuals
 
 VOCAB = 40
 GROUPED_HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
@@ -67,13 +68,31 @@ def gated_conv():
     return build_causal_lm(VOCAB, 16, 2, None, 32, seed=0, architecture="gated_conv", embedding_size=12, kernel_size=3)
 
 
+def corrected_llama():
+    return llama()
+
+
+def corrected_openvino_llama():
+    return llama()
+
+
+def corrected_gemma():
+    return gemma()
+
+
+def corrected_bloom():
+    return bloom()
+
+
 def build(maker, **keywords) -> CausalLM:
+    """The LM; one that is called corrected with local residuals of each kind."""
     with torch.random.fork_rng():
         torch.manual_seed(5)
         model = maker()
         for weight in model.parameters():
             weight.data.add_(torch.randn_like(weight) * 0.3)  # a skewed distribution: symmetry hides mistakes
-    return CausalLM(model, runtime="openvino" if maker is openvino_llama else "torch", **keywords)
+    lm = CausalLM(model, runtime="openvino" if "openvino" in maker.__name__ else "torch", **keywords)
+    return lm.corrected(toy_residuals(lm)) if "corrected" in maker.__name__ else lm
 
 
 def prefixes(count=3, length=5):
@@ -88,13 +107,13 @@ def whole(prefix, tokens):
 @torch.no_grad()
 def plain_log_prob(lm, rows, prefix_length, decoding=None):
     decoding = decoding or Decoding()
-    logits = lm.model(rows).logits[:, prefix_length - 1 : -1].double()
-    logits[..., list(lm.forbidden_tokens)] = -torch.inf
+    logits = corrected_log_probs(lm, rows)[:, prefix_length - 1 : -1]
     distribution = truncated_log_probs(logits.flatten(0, 1), decoding).view(logits.shape)
     return distribution.gather(-1, rows[:, prefix_length:, None]).squeeze(-1).sum(-1)
 
 
-ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv]
+CORRECTED = [corrected_llama, corrected_openvino_llama, corrected_gemma, corrected_bloom]
+ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv, *CORRECTED]
 DISTRIBUTIONS = [
     {},
     {"top_k": 4},
@@ -209,7 +228,7 @@ def test_statistics_by_hand():
     assert torch.allclose(statistics.double(), torch.stack(expected, -1), atol=1e-3)
 
 
-@pytest.mark.parametrize("maker", [gpt2, llama, openvino_llama, bloom])
+@pytest.mark.parametrize("maker", [gpt2, llama, openvino_llama, bloom, corrected_llama, corrected_openvino_llama])
 def test_batch_and_chunk_sizes_never_change_samples(maker):
     lm, prefix = build(maker), prefixes()
     reference = lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=9)
@@ -225,7 +244,7 @@ def test_batch_and_chunk_sizes_never_change_samples(maker):
     assert not torch.equal(lm.sample(prefix, num_samples=7, max_new_tokens=5, seed=8).tokens, reference.tokens)
 
 
-@pytest.mark.parametrize("maker", [llama, openvino_llama])
+@pytest.mark.parametrize("maker", [llama, openvino_llama, corrected_llama, corrected_openvino_llama])
 def test_samples_follow_the_exact_law(maker):
     """Chi-square of 4,000 samples of two tokens against all 36 enumerated; fails by chance once in 1,000."""
     lm = build(maker, forbidden_tokens=range(6, VOCAB))

@@ -1,4 +1,7 @@
-"""A causal model that is only run: start token put in, forbidden tokens left out, its last prefixes remembered."""
+"""A causal model that is only run: start token put in, forbidden tokens left out, its last prefixes remembered.
+
+Where logits of the model become those of the LM is one place, `FrozenModel.correct`.
+"""
 
 import copy
 from collections.abc import Callable, Collection, Sequence
@@ -8,8 +11,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from lexergy.core.local_residuals.contexts import contexts
 from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.local_residuals import LocalResidual
 from lexergy.models.causal.runtime import Rows, Steps, TorchSteps, steps_of, uses_openvino
 from lexergy.models.causal.shared_prefix import Prefilled, PrefixSharing, RepeatedPrefix, prefill_in_groups
 from lexergy.recipes.runtime import Runtime
@@ -41,6 +46,7 @@ class FrozenModel(LanguageModel):
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
         self._rows_of_call: int | None = None
+        self.residuals: tuple[LocalResidual, ...] = ()
 
     @property
     def device(self) -> torch.device:
@@ -74,6 +80,28 @@ class FrozenModel(LanguageModel):
         lm = super()._with_end(end_token, forbidden_tokens)
         lm._last = {}  # statistics of prefixes depend on what is forbidden
         return lm
+
+    def correct(self, logits: Tensor, before: Tensor) -> Tensor:  # (..., V), (..., n) of `contexts` -> (..., V)
+        """The model's logits after the tokens `before` as this LM's: without what is forbidden, with its residuals.
+
+        Sampling, scoring and whatever else reads a distribution calls this. It may change the logits it is given.
+        """
+        self.forbid_(logits)
+        if not self.residuals:
+            return logits
+        rows = logits.flatten(0, -2)  # (N, V)
+        for residual in self.residuals:
+            residual.correct_(rows, before.flatten(0, -2))
+        return self.forbid_(rows).view(logits.shape)
+
+    def contexts(self, rows: Tensor) -> Tensor:  # (B, L) -> (B, L + 1, n)
+        """What `correct` reads before each place of rows, and before the one after their end."""
+        return contexts(rows, self.context_length)
+
+    @property
+    def context_length(self) -> int:
+        """How many of the tokens before a place its residuals read."""
+        return max((residual.context_length for residual in self.residuals), default=0)
 
     def forbid_(self, logits: Tensor) -> Tensor:
         """Change logits (..., V) so that the forbidden tokens cannot be drawn."""

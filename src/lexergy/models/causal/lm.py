@@ -1,5 +1,6 @@
 """A frozen causal language model as a distribution: sample continuations, score them, read its states."""
 
+import copy
 import hashlib
 import json
 import logging
@@ -19,6 +20,7 @@ from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.causal import states
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.language_model import PREFIXES_AT_ONCE, LanguageModel
+from lexergy.models.causal.local_residuals import RESIDUALS, LocalResidual, load_residual
 from lexergy.models.causal.log_probs import pick_log_prob
 from lexergy.models.causal.row_logits import row_logits
 from lexergy.models.causal.samples import Samples
@@ -30,6 +32,7 @@ from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
+from lexergy.recipes.local_residuals import ResidualKind
 from lexergy.recipes.runtime import Runtime
 from lexergy.recipes.shapes import Direction
 
@@ -49,6 +52,7 @@ class _Reference(BaseModel):
     start_token: Annotated[int, Field(ge=0)] | None
     end_token: Annotated[int, Field(ge=0)] | None = None
     direction: Direction = "left_to_right"
+    residual: list[ResidualKind] = []
 
 
 class CausalLM(FrozenModel):
@@ -90,6 +94,7 @@ class CausalLM(FrozenModel):
         self.tokenizer = tokenizer
         self.source = source or model.name_or_path or None
         self.direction = direction
+        self._frozen_model = model
 
     @classmethod
     def from_pretrained(
@@ -108,9 +113,8 @@ class CausalLM(FrozenModel):
         It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
         for: a folder that says otherwise is refused.
         """
-        reference, end_token = read_reference(Path(source)), None
+        given, reference, end_token = source, read_reference(Path(source)), None
         if reference is not None:
-            given = source
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
             source = Path(source) if reference["source"] == _HERE else located(reference["source"], source)
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
@@ -121,7 +125,7 @@ class CausalLM(FrozenModel):
         loaded = load_causal_lm(str(source), dtype=dtype)
         if reference is None and start_token is None:
             start_token = loaded.start_token
-        return cls(
+        lm = cls(
             loaded.model.to(device or default_device()),  # type: ignore[arg-type]
             loaded.tokenizer,
             forbidden_tokens=forbidden_tokens or (),
@@ -131,13 +135,36 @@ class CausalLM(FrozenModel):
             direction=direction,
             runtime=runtime,
         )
+        return lm.corrected([load_residual(given, kind) for kind in (reference or {}).get("residual", ())])
+
+    @property
+    def name(self) -> str:
+        """Its source, and by what it is corrected."""
+        kinds = ", ".join(residual.kind for residual in self.residuals)
+        return f"{self.source}, corrected by {kinds}" if kinds else str(self.source)
+
+    def corrected(self, residuals: Sequence[LocalResidual]) -> "CausalLM":
+        """The LM without its own residuals and with these, each of another kind, in the order of `RESIDUALS`.
+
+        Its states stay those of the frozen model; sampling and scoring are by the corrected distribution.
+        """
+        order = list(RESIDUALS)
+        lm = copy.copy(self)
+        lm.residuals = tuple(
+            residual.to(self.device) for residual in sorted(residuals, key=lambda residual: order.index(residual.kind))
+        )
+        lm.model, lm._last = self._frozen_model, {}
+        for residual in lm.residuals:
+            residual.check(self.vocab_size)
+            lm.model = residual.on(lm.model)
+        return lm
 
     @without_bars()
     def save_pretrained(self, folder: str | Path) -> None:
         """Write what `from_pretrained(folder)` reads: the model, or, if its source is another place, where that is."""
         here = self.source is None or Path(self.source).resolve() == Path(folder).resolve()
         if here:
-            self.model.save_pretrained(folder)
+            self._frozen_model.save_pretrained(folder)
             if self.tokenizer is not None:
                 self.tokenizer.save_pretrained(folder)
         record = {
@@ -146,7 +173,10 @@ class CausalLM(FrozenModel):
             "start_token": self.start_token,
             **({"direction": self.direction} if self._turned() else {}),
             **({} if self.end_token is None else {"end_token": self.end_token}),
+            **({"residual": [residual.kind for residual in self.residuals]} if self.residuals else {}),
         }
+        for residual in self.residuals:
+            residual.save(folder)
         atomic_write_json(Path(folder) / REFERENCE, record)
 
     def _turned(self) -> tuple[str, ...]:
@@ -159,7 +189,10 @@ class CausalLM(FrozenModel):
         ends = () if self.end_token is None else (self.end_token,)
         digest.update(json.dumps([self.forbidden_tokens, self.start_token, *self._turned(), *ends]).encode())
         for name, weight in self.model.state_dict().items():
-            digest.update(f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode())
+            digest.update(_numbers(name, weight))
+        for residual in self.residuals:
+            for name, tensor in residual.tensors().items():
+                digest.update(_numbers(f"{residual.kind}.{name}", tensor))
         return digest.hexdigest()[:16]
 
     @torch.inference_mode()
@@ -233,7 +266,8 @@ class CausalLM(FrozenModel):
     def next_log_prob(self, prefix_tokens: Tensor) -> Tensor:
         """The distribution of the next token, (B, V), -inf for forbidden tokens."""
         prefix_tokens = self.check_prefix(prefix_tokens, 0)
-        log_probs = self.forbid_(self.prefill(prefix_tokens).logits.double()).log_softmax(-1)
+        logits = self.prefill(prefix_tokens).logits.double()
+        log_probs = self.correct(logits, self.contexts(prefix_tokens)[:, -1]).log_softmax(-1)
         return log_probs.index_fill(-1, self.forbidden_index(), -torch.inf).cpu()
 
     @torch.inference_mode()
@@ -269,6 +303,10 @@ class CausalLM(FrozenModel):
         and then one step for all the tokens.
         """
         return states.next_token_features(self, prefix_tokens, tokens, given_length, features)
+
+
+def _numbers(name: str, weight: Tensor) -> bytes:
+    return f"{name} {weight.double().sum():.17g} {weight.double().abs().sum():.17g}".encode()
 
 
 def weights_of(lm: LanguageModel) -> CausalLM:

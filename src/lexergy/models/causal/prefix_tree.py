@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lexergy.core.local_residuals.contexts import NOTHING
+
 NODES_AT_ONCE = 384
 NO_PARENT = -1
 _PROBE_TOLERANCE = 1e-3
@@ -51,6 +53,15 @@ class PrefixTree:
     def inner_nodes(self) -> list[int]:
         """Those that something follows. What comes after the others is not asked, so that they need not be read."""
         return sorted(set(self.parents) - {NO_PARENT})
+
+    def contexts(self, nodes: Sequence[int], width: int) -> Tensor:  # (n, width)
+        """The last tokens up to each of the nodes, its own included; NOTHING before a text begins."""
+        tokens, parents = torch.tensor([*self.tokens, NOTHING]), torch.tensor([*self.parents, NO_PARENT])
+        columns, places = [], torch.tensor(nodes)
+        for _ in range(width):
+            columns.insert(0, tokens[places])
+            places = parents[places]  # NO_PARENT is the last place, whose parent it is too
+        return torch.stack(columns, 1) if columns else torch.empty(len(nodes), 0, dtype=torch.long)
 
     def depths_and_mask(self) -> tuple[Tensor, Tensor]:  # (N,), (N, N) bool
         """How many tokens stand before a node, and which nodes it sees: those, and itself."""

@@ -35,15 +35,17 @@ def row_logits(
         for start in range(0, len(group), few):
             chunk = slice(start, start + few)
             first, shared = prefilled.logits[chunk].unsqueeze(1), prefilled.shared.select(chunk)
-            logits, states = _continuation_logits(lm, first, shared, group[chunk, prefix_length:], with_states)
-            yield RowLogits(group[chunk], logits, states)
+            rows = group[chunk]
+            logits, states = _continuation_logits(lm, first, shared, rows[:, prefix_length:], with_states)
+            yield RowLogits(rows, lm.correct(logits, lm.contexts(rows)[:, prefix_length:-1]), states)
 
 
 def whole_row_logits(lm: FrozenModel, rows: Tensor, length: int, with_states: bool) -> RowLogits:
     """Of rows whose last `length` tokens are the continuation, in one pass."""
     output = lm.model(input_ids=lm.with_start(rows), output_hidden_states=with_states, use_cache=False)
     states = [layer[:, -length:] for layer in output.hidden_states or ()]
-    return RowLogits(rows, lm.forbid_(output.logits[:, -length - 1 : -1].float()), states)
+    logits, before = output.logits[:, -length - 1 : -1].float(), lm.contexts(rows)[:, -length - 1 : -1]
+    return RowLogits(rows, lm.correct(logits, before), states)
 
 
 def _continuation_logits(
@@ -53,8 +55,8 @@ def _continuation_logits(
     # The last token predicts nothing: it is fed only where its own states are wanted.
     tokens = continuation if with_states else continuation[:, :-1]
     if tokens.shape[1] == 0:
-        return lm.forbid_(first.clone()), ()
+        return first.clone(), ()
     fed = Continuations(lm.model, shared, len(continuation), length)
     output = fed.feed(tokens, output_hidden_states=with_states)
     logits = torch.cat((first, output.logits[:, : length - 1].float()), 1)
-    return lm.forbid_(logits), output.hidden_states or ()
+    return logits, output.hidden_states or ()

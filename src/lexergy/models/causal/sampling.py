@@ -85,8 +85,9 @@ def sample_batch(
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
     written = Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
     reads_states = features is not None and bool(features.layers)
+    given = lm.contexts(prefix)[:, -1].repeat_interleave(num_samples, 0)  # (R, n)
     for step in range(length):
-        lm.forbid_(logits)
+        logits = lm.correct(logits, written.before(step, given))
         numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten()
         numbers = successors(numbers.to(logits.device), FORKS)
         summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
@@ -160,6 +161,10 @@ class Written:
         self.lengths[ended] = step + 1
         self.alive = self.alive & ~ended
         return chosen
+
+    def before(self, step: int, given: Tensor) -> Tensor:  # (R, n) -> (R, n)
+        """The last tokens before this step, of which the `given` ones stand before all that was written."""
+        return torch.cat((given, self.tokens[:, :step]), 1)[:, step:]
 
     def reorder(self, index: Tensor) -> None:  # (R,)
         """Row r goes on from what row `index[r]` has written."""

@@ -131,7 +131,7 @@ def next_token_features(
     prefix, count = lm.check_prefix(prefix, 1), len(tokens)
     pool = pooled_given(lm, prefix, given_length, features).continued(count, 1)
     first_logits, rows = lm.continuations(prefix, count, 1)
-    distributions = lm.forbid_(first_logits.clone())  # (B, V)
+    distributions = lm.correct(first_logits.clone(), lm.contexts(prefix)[:, -1])  # (B, V)
     summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(distributions)))
     fed = tokens.to(lm.device).repeat(len(prefix))  # (B M,)
     pool.add_statistics(0, distributions.repeat_interleave(count, 0), fed, summary)

@@ -44,7 +44,9 @@ def causal_scorer(lm: CausalLM) -> Scorer:
     def token_scores(rows: Tensor, is_token: Tensor) -> Tensor:  # no token sees the padding behind it
         rows = rows.to(lm.device)
         return token_log_prob(
-            lambda chunk: lm.forbid_(lm.model(input_ids=chunk, use_cache=False).logits[:, :-1]),
+            lambda chunk: lm.correct(
+                lm.model(input_ids=chunk, use_cache=False).logits[:, :-1], lm.contexts(chunk)[:, 1:-1]
+            ),
             rows,
             rows[:, 1:],
             lm.vocab_size,
@@ -65,7 +67,8 @@ def causal_scorer(lm: CausalLM) -> Scorer:
 def _tree_scores_of(lm: CausalLM) -> TreeScores:
     def tree_scores(tree: PrefixTree) -> Tensor:  # (N,)
         inner = tree.inner_nodes()
-        logits = lm.forbid_(tree_logits(lm.model, tree, inner, lm.device))  # (n, V)
+        before = tree.contexts(inner, lm.context_length).to(lm.device)
+        logits = lm.correct(tree_logits(lm.model, tree, inner, lm.device), before)  # (n, V)
         log_sums = torch.cat([rows.logsumexp(-1) for rows in logits.split(ROWS_IN_CACHE)])  # (n,)
         place_of = {node: place for place, node in enumerate(inner)}
         parents = torch.tensor([place_of.get(parent, 0) for parent in tree.parents], device=lm.device)

@@ -57,7 +57,8 @@ class PrefixTree:
     def contexts(self, nodes: Sequence[int], width: int) -> Tensor:  # (n, width)
         """The last tokens up to each of the nodes, its own included; NOTHING before a text begins."""
         tokens, parents = torch.tensor([*self.tokens, NOTHING]), torch.tensor([*self.parents, NO_PARENT])
-        columns, places = [], torch.tensor(nodes)
+        columns: list[Tensor] = []
+        places = torch.tensor(nodes)
         for _ in range(width):
             columns.insert(0, tokens[places])
             places = parents[places]  # NO_PARENT is the last place, whose parent it is too

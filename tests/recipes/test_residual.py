@@ -82,12 +82,12 @@ REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
         (
             {"lm": REMOTE},
             "the energy `energy` of kind `states` is made from the LM's weights or states, and the LM is "
-            "openai:http://127.0.0.1:8080; expected kind encoder, linear or bilstm.",
+            "openai:http://127.0.0.1:8080; expected kind fitted_reader, fitted_encoder, encoder, linear or bilstm.",
         ),
         (
             {"lm": REMOTE, "energies": {"energy": {"kind": "unit", "training": TRAINING}}},
             "the energy `energy` of kind `unit` is made from the LM's weights or states, and the LM is "
-            "openai:http://127.0.0.1:8080; expected kind encoder, linear or bilstm.",
+            "openai:http://127.0.0.1:8080; expected kind fitted_reader, fitted_encoder, encoder, linear or bilstm.",
         ),
         ({"negatives": {"per_prefx": 2}}, "unknown key `negatives.per_prefx`; did you mean `per_prefix`?"),
         ({"sed": 1}, "unknown key `sed`; did you mean `seed`?"),

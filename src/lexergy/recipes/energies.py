@@ -10,12 +10,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from lexergy.recipes.energy import EnergyRecipe, LearntEnergyRecipe
+from lexergy.recipes.fitted_energies import (
+    FittedEncoderEnergyRecipe,
+    FittedReaderEnergyRecipe,
+    FittedStatesEnergyRecipe,
+    StatesHeadRecipe,
+)
 from lexergy.recipes.presets import BILSTMS, with_preset
-from lexergy.recipes.section import OneOf, PositiveFloat, PositiveInt, Section
+from lexergy.recipes.section import OneOf, PositiveInt, Section
 from lexergy.recipes.training import TrainingRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
-Statistics = Literal["summary", "moments"]
 
 
 class LoraRecipe(Section):
@@ -57,47 +63,6 @@ class ObjectiveRecipe(Section):
         return self
 
 
-class EnergyRecipe(Section):
-    """What a run asks of every energy."""
-
-    @property
-    def state_layers(self) -> tuple[int, ...] | None:
-        """The layers of the LM whose states it reads; None when it reads none."""
-        return None
-
-    @property
-    def state_statistics(self) -> Statistics:
-        """Which likelihood statistics it reads beside the states."""
-        return "summary"
-
-    @property
-    def starts_from(self) -> tuple[str, ...]:
-        """The stages whose weights it is made of: `lm`, `masked_lm`, other energies."""
-        return ()
-
-    @property
-    def outside_source(self) -> str | None:
-        """Where weights from outside the run are found, if it starts from such."""
-        return None
-
-    @property
-    def revision(self) -> int:
-        """Raised when the same keys come to mean other numbers, so that energies trained before are trained again."""
-        return 0
-
-    def check_beside(self, name: str, energies: Mapping[str, "EnergyRecipe"]) -> None:
-        """Refuse what does not fit the energies of the recipe, in their order, of which this is `name`."""
-
-
-class LearntEnergyRecipe(EnergyRecipe):
-    """An energy learnt from the pairs of a random `pairs` of the training windows (null: of all)."""
-
-    added_later = frozenset({"pairs"})
-
-    pairs: PositiveInt | None = None
-    kind: str
-
-
 class TrainedEnergyRecipe(LearntEnergyRecipe):
     """An energy trained by NCE or another objective, step by step."""
 
@@ -105,26 +70,6 @@ class TrainedEnergyRecipe(LearntEnergyRecipe):
 
     training: TrainingRecipe
     objective: ObjectiveRecipe = ObjectiveRecipe()
-
-
-class StatesHeadRecipe(LearntEnergyRecipe):
-    """A head on the frozen LM's own hidden states and likelihood statistics (`layers` []: on these alone).
-
-    `statistics`: a `summary` of the continuation, or `moments`, which are means over its tokens.
-    """
-
-    added_later = LearntEnergyRecipe.added_later | {"statistics"}
-
-    layers: tuple[Annotated[int, Field(ge=0)], ...]
-    statistics: Statistics = "summary"
-
-    @property
-    def state_layers(self) -> tuple[int, ...]:
-        return self.layers
-
-    @property
-    def state_statistics(self) -> Statistics:
-        return self.statistics
 
 
 class StatesEnergyRecipe(TrainedEnergyRecipe, StatesHeadRecipe):
@@ -135,19 +80,6 @@ class StatesEnergyRecipe(TrainedEnergyRecipe, StatesHeadRecipe):
     kind: Literal["states"]
     hidden_units: PositiveInt | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class FittedStatesEnergyRecipe(StatesHeadRecipe):
-    """A linear head on states and statistics, fitted to all pairs, those of validation too.
-
-    The penalties on the squares of its weights are chosen, of these, by cross-validation over documents.
-    """
-
-    kind: Literal["fitted_states"]
-    loss: Literal["nce", "ranking-nce"] = "nce"
-    folds: Annotated[int, Field(ge=2)] = 6
-    state_penalties: tuple[PositiveFloat, ...] = Field((0.03, 0.1, 0.3), min_length=1)
-    statistic_penalties: tuple[PositiveFloat, ...] = Field((0.003, 0.03), min_length=1)
 
 
 class LinearEnergyRecipe(TrainedEnergyRecipe):
@@ -340,6 +272,18 @@ ENERGY_KINDS: dict[str, EnergyKind] = {
         "lexergy.models.energies.transformer:build_encoder",
         "BiT*: a pre-trained encoder that reads the decoded text with its own tokenizer.",
     ),
+    "fitted_encoder": EnergyKind(
+        FittedEncoderEnergyRecipe,
+        "text",
+        "lexergy.models.energies.readers:build_fitted_encoder",
+        "A linear head on the states of a frozen encoder that reads the decoded text.",
+    ),
+    "fitted_reader": EnergyKind(
+        FittedReaderEnergyRecipe,
+        "text",
+        "lexergy.models.energies.readers:build_fitted_reader",
+        "A linear head on the states of another frozen LM that reads the decoded text.",
+    ),
     "refreshed": EnergyKind(
         RefreshedEnergyRecipe,
         "energies",
@@ -355,12 +299,15 @@ ENERGY_KINDS: dict[str, EnergyKind] = {
 }
 
 
-def _sections(*reads: Reads) -> list[type[Section]]:
-    return list(dict.fromkeys(kind.recipe for kind in ENERGY_KINDS.values() if kind.reads in reads))
+def _sections() -> list[type[EnergyRecipe]]:
+    return list(dict.fromkeys(kind.recipe for kind in ENERGY_KINDS.values()))
 
 
-AnyEnergyRecipe = Annotated[
-    LearntEnergyRecipe | SumEnergyRecipe, OneOf(lambda: _sections("states", "tokens", "text", "energies"))
-]
-# Those that read nothing but a window.
-WindowEnergyRecipe = Annotated[TrainedEnergyRecipe, OneOf(lambda: _sections("tokens", "text"))]
+def _window_sections() -> list[type[EnergyRecipe]]:
+    """Of those that are trained and read nothing but a window."""
+    sections = dict.fromkeys(kind.recipe for kind in ENERGY_KINDS.values() if kind.reads in ("tokens", "text"))
+    return [section for section in sections if issubclass(section, TrainedEnergyRecipe)]
+
+
+AnyEnergyRecipe = Annotated[LearntEnergyRecipe | SumEnergyRecipe, OneOf(_sections)]
+WindowEnergyRecipe = Annotated[TrainedEnergyRecipe, OneOf(_window_sections)]

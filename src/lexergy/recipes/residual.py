@@ -346,7 +346,7 @@ def _check_remote(recipe: ResidualRecipe) -> None:
         if energy.state_layers is not None or "lm" in energy.starts_from:
             raise ValueError(
                 f"the energy `{name}` of kind `{energy.kind}` is made from the LM's weights or states, and the LM is "
-                f"{recipe.lm.source}; expected kind encoder, linear or bilstm"
+                f"{recipe.lm.source}; expected kind fitted_reader, fitted_encoder, encoder, linear or bilstm"
             )
     if recipe.baselines:
         raise ValueError(f"`baselines` are made with the LM's weights, and those of {recipe.lm.source} are elsewhere")

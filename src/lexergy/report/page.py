@@ -122,13 +122,13 @@ def _learning_curve(fit: dict[str, Any]) -> list[Drawing]:
     """What more pairs are worth."""
     pairs = [round(float(share) * fit["pairs"]) for share in fit["learning_curve"]]
     curve = plots.Curve(pairs, list(fit["learning_curve"].values()))
+    penalties = " and ".join(f"{penalty:g} on {group}" for group, penalty in fit["penalties"].items())
     return [
         Drawing(
             "Loss on documents that the head was not fitted to",
             data_uri(plots.training_curves({"loss": {"held-out documents": curve}}, along="pairs")),
-            f"Penalties of {fit['penalties']['states']:g} on states and {fit['penalties']['statistics']:g} on "
-            f"statistics, chosen by this loss over {fit['documents']} documents. Where the curve still falls, more "
-            "training windows help.",
+            f"Penalties of {penalties}, chosen by this loss over {fit['documents']} documents. Where the curve still "
+            "falls, more training windows help.",
         )
     ]
 

@@ -9,6 +9,7 @@ from lexergy.models.energies import (
     BiLSTMEnergyConfig,
     LinearEnergy,
     LinearEnergyConfig,
+    ReaderEnergy,
     StatesEnergy,
     SumEnergy,
     TextEnergy,
@@ -43,6 +44,16 @@ def encoder(lm, folder):
     return wake(TransformerEnergy.from_encoder(folder))
 
 
+def fitted_encoder(lm, folder):
+    save_tiny_encoder(folder, WORDS)
+    return wake(ReaderEnergy.from_encoder(folder, (1,)))
+
+
+def fitted_reader(lm, folder):
+    reader = CausalLM(EnumerableLM(len(TOKENIZER), seed=1).model, TOKENIZER, start_token=TOKENIZER.cls_token_id)
+    return wake(ReaderEnergy.from_causal_lm(reader, (1, 2)))
+
+
 def unit(pooling):
     return lambda lm, folder: wake(TransformerEnergy.from_causal_lm(lm, pooling=pooling))
 
@@ -69,6 +80,9 @@ KINDS = {
     "unit, sequence": unit("sequence"),
     "bit": lambda lm, folder: wake(TransformerEnergy.from_causal_lm(lm, causal=False)),
     "encoder": encoder,
+    "fitted_states": states,
+    "fitted_encoder": fitted_encoder,
+    "fitted_reader": fitted_reader,
     "refreshed": reloaded,
     "sum": lambda lm, folder: SumEnergy.of([states(lm, folder), linear(lm, folder), last_token], [0.5, 2.0, 1.0]),
     "function": lambda lm, folder: last_token,

@@ -17,6 +17,7 @@ from lexergy.models.energies import (
     LinearEnergyConfig,
     Lora,
     NgramTables,
+    ReaderEnergy,
     StatesEnergy,
     TransformerEnergy,
     as_energy,
@@ -33,6 +34,8 @@ KINDS = [
     "bit-lora",
     "encoder",
     "encoder-lora",
+    "fitted-encoder",
+    "fitted-reader",
     "linear",
     "bilstm",
 ]
@@ -50,6 +53,10 @@ def make(kind: str, lm: CausalLM, masked_lm_folder: Path, encoder_folder: Path) 
         return wake(LinearEnergy(LinearEnergyConfig(vocab_size=257)))
     if kind == "bilstm":
         return wake(BiLSTMEnergy(BiLSTMEnergyConfig(vocab_size=257, embedding_size=6, hidden_size=5, num_layers=2)))
+    if kind == "fitted-encoder":
+        return wake(ReaderEnergy.from_encoder(encoder_folder, (0, 2)))
+    if kind == "fitted-reader":
+        return wake(ReaderEnergy.from_causal_lm(lm, (0, 2)))
     if kind.startswith("encoder"):
         return wake(TransformerEnergy.from_encoder(encoder_folder, lora=lora, pooling="sequence"))
     if kind in ("bit-masked-lm", "bit-lora"):

@@ -72,7 +72,7 @@ def test_too_long_texts_lose_the_beginning_of_the_prefix_only(energy: Transforme
     assert kept[0] == "[CLS]"
     assert kept[8:11] == ["state", "sat", "."]
     assert kept[-1] == "[SEP]"
-    with pytest.raises(LexergyError, match="continuation has 42 tokens of the encoder, which reads at most 40"):
+    with pytest.raises(LexergyError, match="continuation has 42 tokens of the reader, which reads at most 40"):
         read(energy, byte_lm, "the", " sat." * 21)
 
 

@@ -48,6 +48,19 @@ def whole_row_logits(lm: FrozenModel, rows: Tensor, length: int, with_states: bo
     return RowLogits(rows, lm.correct(logits, before), states)
 
 
+def shared_row_logits(lm: FrozenModel, rows: Tensor, shared_length: int, with_states: bool) -> RowLogits:
+    """Of rows (b, L) that begin with the same `shared_length` tokens, which are run once; all others are continuation.
+
+    Rows that share nothing are run whole, after the start token, without which nothing predicts their first token.
+    """
+    if shared_length == 0:
+        return whole_row_logits(lm, rows, rows.shape[1], with_states)
+    prefilled = lm.prefill(rows[:1, :shared_length])
+    first = prefilled.logits.unsqueeze(1).expand(len(rows), -1, -1)
+    continuation = rows[:, shared_length:]
+    return RowLogits(rows, *_continuation_logits(lm, first, prefilled.shared, continuation, with_states))
+
+
 def _continuation_logits(
     lm: FrozenModel, first: Tensor, shared: SharedPrefix, continuation: Tensor, with_states: bool
 ) -> tuple[Tensor, Sequence[Tensor]]:

@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.errors import LexergyError
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.log_probs import rows_at_once
-from lexergy.models.causal.row_logits import row_logits, whole_row_logits
+from lexergy.models.causal.row_logits import row_logits, shared_row_logits, whole_row_logits
 from lexergy.models.causal.state_features import StateFeatures, pool_statistics, token_moments, token_statistics
 
 
@@ -103,6 +104,33 @@ def _pool(
         part.add_states(states, counted[done : done + len(rows)])
         done += len(rows)
     return pool
+
+
+def marked_features(
+    lm: FrozenModel,
+    tokens: Tensor,  # (R, L)
+    marked: Tensor,  # (R, L) bool
+    features: StateFeatures,
+    shared_length: int = 0,
+) -> Tensor:  # (R, F)
+    """Of the marked tokens of each row, wherever they stand, at least one in each.
+
+    Rows may begin with the same `shared_length` tokens, none of them marked, which are then run once. They are padded
+    on the right, where no marked token sees it.
+    """
+    features.check(lm.last_state_layer)
+    few = rows_at_once(tokens.shape[1] - shared_length, lm.vocab_size)
+    parts = []
+    for rows, marks in zip(tokens.split(few), marked[:, shared_length:].split(few), strict=True):
+        _, logits, states = shared_row_logits(lm, rows, shared_length, bool(features.layers))
+        counts = marks.sum(1)  # (b,)
+        predicted = logits[marks]  # (M, V)
+        statistics = token_statistics(predicted, rows[:, shared_length:][marks], summarise(predicted))  # (M, 4)
+        by_row = pad_sequence(statistics.split(counts.tolist()), batch_first=True)  # (b, C, 4)
+        weight = (marks / counts.unsqueeze(1)).unsqueeze(-1)  # (b, T, 1)
+        means = [(states[layer].float() * weight).sum(1) for layer in features.layers]
+        parts.append(torch.cat((*means, pool_statistics(by_row, counts, features.statistics)), -1))
+    return torch.cat(parts)
 
 
 def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> Tensor:

@@ -4,6 +4,8 @@ from lexergy.models.architectures.lora import Lora
 from lexergy.models.architectures.ngram_tables import NgramTables
 from lexergy.models.energies.adapters import Energy, TextEnergy, TokenEnergy, as_energy
 from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.energies.feature_heads import FeatureEnergy
+from lexergy.models.energies.readers import ReaderEnergy, ReaderEnergyConfig
 from lexergy.models.energies.states import StatesEnergy, StatesEnergyConfig
 from lexergy.models.energies.sum import SumEnergy, SumEnergyConfig
 from lexergy.models.energies.tokens import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig
@@ -16,10 +18,13 @@ __all__ = [
     "Energy",
     "EnergyConfig",
     "EnergyModel",
+    "FeatureEnergy",
     "LinearEnergy",
     "LinearEnergyConfig",
     "Lora",
     "NgramTables",
+    "ReaderEnergy",
+    "ReaderEnergyConfig",
     "StatesEnergy",
     "StatesEnergyConfig",
     "SumEnergy",

@@ -65,7 +65,8 @@ class EnergyModel(PreTrainedModel):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _KINDS[cls.config_class.model_type] = cls
+        if "config_class" in vars(cls):
+            _KINDS[cls.config_class.model_type] = cls
 
     @property
     def features(self) -> StateFeatures | None:

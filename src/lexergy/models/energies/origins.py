@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies.backbones import Backbone
 from lexergy.models.energies.base import EnergyModel
 from lexergy.recipes.energies import RefreshedEnergyRecipe
@@ -17,6 +18,8 @@ class Origins(Protocol):
     def masked_lm(self) -> Backbone: ...
 
     def encoder(self, source: str) -> Backbone: ...
+
+    def causal_lm(self, source: str) -> CausalLM: ...
 
     def energy(self, name: str) -> EnergyModel: ...
 

@@ -2,18 +2,17 @@
 
 from typing import Self
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lexergy.core.linear_heads import LinearHead
 from lexergy.errors import LexergyError
-from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.state_features import StateFeatures, Statistics
-from lexergy.models.energies.base import EnergyConfig, EnergyModel
+from lexergy.models.energies.base import EnergyConfig
+from lexergy.models.energies.feature_heads import FeatureEnergy
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import FittedStatesEnergyRecipe, StatesEnergyRecipe
+from lexergy.recipes.energies import StatesEnergyRecipe
+from lexergy.recipes.fitted_energies import FittedStatesEnergyRecipe
 
 
 class StatesEnergyConfig(EnergyConfig):
@@ -29,7 +28,7 @@ class StatesEnergyConfig(EnergyConfig):
     statistics: str = "summary"
 
 
-class StatesEnergy(EnergyModel):
+class StatesEnergy(FeatureEnergy):
     """E(x) = head((f(x) - mean) / std), f the LM's pooled states and likelihood statistics.
 
     The sampler has computed those states when a sample is drawn and hands them on, so that scoring costs
@@ -49,16 +48,11 @@ class StatesEnergy(EnergyModel):
     """
 
     config_class = StatesEnergyConfig
-    mean: Tensor  # (F,)
-    std: Tensor  # (F,)
 
     def __init__(self, config: StatesEnergyConfig, seed: int = 0) -> None:
         super().__init__(config)
-        size = self.features.size(config.hidden_size)
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("std", torch.ones(size))
-        with initialised_from(seed):
-            self.head = _head(size, config.hidden_units, config.dropout)
+        states, num_statistics = len(config.layers) * config.hidden_size, self.features.num_statistics
+        self.add_head({"states": states, "statistics": num_statistics}, config.hidden_units, config.dropout, seed=seed)
 
     @classmethod
     def for_lm(
@@ -93,27 +87,8 @@ class StatesEnergy(EnergyModel):
         return self.config.hidden_units is None and self.config.statistics == "moments"
 
     def fit_standardisation(self, features: Tensor) -> None:
-        """Set mean and deviation from training features (..., F); a constant feature is only centred."""
         self._check_size(features)
-        flat = features.detach().reshape(-1, features.shape[-1]).double()  # (N, F)
-        if not flat.isfinite().all():
-            raise LexergyError("training features contain NaN or infinity; expected finite numbers; check the LM.")
-        std, mean = torch.std_mean(flat, dim=0, correction=0)
-        # A constant feature keeps a rounding error for a deviation; dividing by it would blow up noise.
-        constant = std <= 1e-6 * (1 + mean.abs())
-        self.mean.copy_(mean)
-        self.std.copy_(torch.where(constant, torch.ones_like(std), std))
-
-    def set_linear_head(self, head: LinearHead) -> None:
-        """Take over a head that was fitted to standardised features."""
-        linear = self.head[-1]
-        assert isinstance(linear, nn.Linear)
-        with torch.no_grad():
-            linear.weight.copy_(head.weight.unsqueeze(0))
-            linear.bias.copy_(head.bias)
-
-    def standardised(self, features: Tensor) -> Tensor:  # (..., F) -> (..., F)
-        return (features.to(self.mean) - self.mean) / self.std
+        super().fit_standardisation(features)
 
     def forward(self, prefix: Tensor, continuations: Tensor, features: Tensor | None = None) -> Tensor:
         if features is None:
@@ -128,10 +103,6 @@ class StatesEnergy(EnergyModel):
                 "(F,), one vector per continuation."
             )
         return self.of_features(features)  # (B, K)
-
-    def of_features(self, features: Tensor) -> Tensor:  # (..., F) -> (...)
-        """The energy that these features have, whatever they are of."""
-        return self.head(self.standardised(features)).squeeze(-1)
 
     def attach(self, lm: LanguageModel) -> Self:
         lm = weights_of(lm)
@@ -151,15 +122,6 @@ class StatesEnergy(EnergyModel):
                 f"{self.config.lm_source or 'the LM'} and its statistics); use the LM and the layers "
                 "that the energy was trained on."
             )
-
-
-def _head(size: int, hidden_units: int | None, dropout: float) -> nn.Sequential:
-    last = nn.Linear(hidden_units or size, 1)
-    nn.init.zeros_(last.weight)
-    nn.init.zeros_(last.bias)
-    if hidden_units is None:
-        return nn.Sequential(nn.Dropout(dropout), last)
-    return nn.Sequential(nn.Linear(size, hidden_units), nn.GELU(), nn.Dropout(dropout), last)
 
 
 def build_states(recipe: StatesEnergyRecipe, origins: Origins, seed: int) -> StatesEnergy:

@@ -1,13 +1,14 @@
-"""Reading an LM's tokens as text: decoding, and an encoder's own tokens of prefix and continuation."""
+"""Reading an LM's tokens as text: decoding, and a reader's own tokens of prefix and continuation."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from lexergy.errors import LexergyError
+from lexergy.models.causal.language_model import LanguageModel
 
 
 class Rows(NamedTuple):
@@ -63,23 +64,32 @@ def token_rows(prefix: Tensor, continuations: Tensor) -> Rows:
     return Rows(tokens, None, (positions >= prefix.shape[1]).expand_as(tokens))
 
 
+class ReadText(NamedTuple):
+    """A prefix and its continuation in a reader's own tokens."""
+
+    tokens: list[int]  # L
+    continuation: list[bool]  # L
+
+
 class TextReader:
-    """From the LM's tokens through text to the encoder's tokens, people's text and samples alike.
+    """From the LM's tokens through text to the reader's tokens, people's text and samples alike.
 
     Prefix and continuation are decoded together, so that nothing marks the boundary. A wordpiece with any
     character of the continuation belongs to the continuation. Sequences longer than `max_length` lose the
-    beginning of their prefix, never any of the continuation.
+    beginning of their prefix, never any of the continuation. An encoder reads its special tokens too; a causal LM
+    (`special_tokens` False) reads text alone.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int, *, special_tokens: bool = True) -> None:
         if not tokenizer.is_fast:
             raise LexergyError(
                 f"{type(tokenizer).__name__} gives no character offsets; expected a fast tokenizer "
-                "(a tokenizer.json in the encoder's folder)."
+                "(a tokenizer.json in the reader's folder)."
             )
         self.tokenizer = tokenizer
         self.max_length = min(max_length, tokenizer.model_max_length)
-        example = tokenizer("a", add_special_tokens=True, return_special_tokens_mask=True)
+        self.special_tokens = special_tokens
+        example = tokenizer("a", add_special_tokens=special_tokens, return_special_tokens_mask=True)
         special, ids = example["special_tokens_mask"], example["input_ids"]
         first = special.index(0)
         self._before, self._after = (
@@ -95,33 +105,36 @@ class TextReader:
     def own_rows(self, texts: Sequence[list[int]], device: torch.device) -> Rows:
         """Texts in the encoder's own tokens, without special ones, padded on the right; all is continuation."""
         rows = [
-            (
+            ReadText(
                 [*self._before, *ids, *self._after],
                 [False] * len(self._before) + [True] * len(ids) + [False] * len(self._after),
             )
             for ids in texts
         ]
-        return self._pad(rows, device)
+        return self.pad(rows, device)
 
     def rows(self, lm_tokenizer: PreTrainedTokenizerBase, prefix: Tensor, continuations: Tensor) -> Rows:
-        """The encoder's tokens (B K, L) of the text of each sequence, padded on the right."""
+        """The reader's tokens (B K, L) of the text of each sequence, padded on the right."""
+        return self.pad(self.read(lm_tokenizer, prefix, continuations), prefix.device)
+
+    def read(self, lm_tokenizer: PreTrainedTokenizerBase, prefix: Tensor, continuations: Tensor) -> list[ReadText]:
+        """The text of each sequence, B K of them."""
         beginnings = [text for text in decode(lm_tokenizer, prefix) for _ in range(continuations.shape[1])]
         texts = decode(lm_tokenizer, whole_sequences(prefix, continuations))
         # The end of a prefix may decode otherwise on its own (half a character, a trailing space).
         boundaries = [_common_length(*pair) for pair in zip(beginnings, texts, strict=True)]
         encoded = self.tokenizer(
             texts,
-            add_special_tokens=True,
+            add_special_tokens=self.special_tokens,
             truncation=False,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
             return_attention_mask=False,
             verbose=False,
         )
-        rows = [self._fit(encoded, row, boundary) for row, boundary in enumerate(boundaries)]
-        return self._pad(rows, prefix.device)
+        return [self._fit(encoded, row, boundary) for row, boundary in enumerate(boundaries)]
 
-    def _fit(self, encoded: Any, row: int, boundary: int) -> tuple[list[int], list[bool]]:
+    def _fit(self, encoded: Any, row: int, boundary: int) -> ReadText:
         """Tokens of one row and whether each is of the continuation, at most `max_length` of them."""
         tokens = encoded["input_ids"][row]
         special = encoded["special_tokens_mask"][row]
@@ -131,14 +144,15 @@ class TextReader:
         droppable = [i for i in range(len(tokens)) if not special[i] and not continuation[i]]
         if excess > len(droppable):
             raise LexergyError(
-                f"a continuation has {sum(continuation)} tokens of the encoder, which reads at most "
-                f"{self.max_length} with its special tokens; use shorter continuations or another encoder."
+                f"a continuation has {sum(continuation)} tokens of the reader, which reads at most "
+                f"{self.max_length} with its special tokens; use shorter continuations or another reader."
             )
         dropped = set(droppable[:excess])
         kept = [i for i in range(len(tokens)) if i not in dropped]
-        return [tokens[i] for i in kept], [continuation[i] for i in kept]
+        return ReadText([tokens[i] for i in kept], [continuation[i] for i in kept])
 
-    def _pad(self, rows: list[tuple[list[int], list[bool]]], device: torch.device) -> Rows:
+    def pad(self, rows: Sequence[ReadText], device: torch.device) -> Rows:
+        """Texts as one tensor, padded on the right."""
         length = max(len(tokens) for tokens, _ in rows)
         pad = self.tokenizer.pad_token_id or 0
         shape = (len(rows), length)
@@ -149,6 +163,33 @@ class TextReader:
             attention[row, : len(ids)] = True
             continuation[row, : len(ids)] = torch.tensor(marks)
         return Rows(tokens.to(device), attention.to(device), continuation.to(device))
+
+
+def decoder_of(lm_tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedTokenizerBase:
+    """The LM's tokenizer, once an energy that reads text knows it."""
+    if lm_tokenizer is None:
+        raise LexergyError(
+            "this energy reads text and does not know the LM's tokenizer; expected "
+            "`energy.bind(lm.tokenizer)` or `as_energy(energy, lm)` before the first score."
+        )
+    return lm_tokenizer
+
+
+def check_decodes(lm: LanguageModel) -> None:
+    """Refuse an LM whose tokens cannot be turned into text."""
+    if lm.tokenizer is None:
+        raise LexergyError(
+            "this energy reads text and the LM has no tokenizer to decode with; expected "
+            "`CausalLM(model, tokenizer)`; or use an energy that reads tokens."
+        )
+
+
+def max_positions(backbone: PreTrainedModel) -> int:
+    """The most positions an encoder has; RoBERTa's kind counts them from after its padding index."""
+    positions = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
+    limit = getattr(backbone.config, "max_position_embeddings", None) or 2**31
+    padding = getattr(positions, "padding_idx", None)
+    return limit if padding is None else limit - padding - 1
 
 
 def _common_length(first: str, second: str) -> int:

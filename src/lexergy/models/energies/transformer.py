@@ -31,7 +31,15 @@ from lexergy.models.energies.backbones import (
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.sharing import Inputs, SharedStates
-from lexergy.models.energies.text import Rows, TextReader, token_rows, whole_sequences
+from lexergy.models.energies.text import (
+    Rows,
+    TextReader,
+    check_decodes,
+    decoder_of,
+    max_positions,
+    token_rows,
+    whole_sequences,
+)
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
@@ -103,7 +111,7 @@ class TransformerEnergy(EnergyModel):
         nn.init.zeros_(self.head.bias)
         if self.ngram_input is not None:
             nn.init.zeros_(self.ngram_input.weight)  # a pretrained backbone starts as itself
-        self._reader = None if tokenizer is None else TextReader(tokenizer, _max_length(self.backbone))
+        self._reader = None if tokenizer is None else TextReader(tokenizer, max_positions(self.backbone))
         self._lm_tokenizer: PreTrainedTokenizerBase | None = None
         self._sharing = PrefixSharing(self.backbone)
 
@@ -267,16 +275,12 @@ class TransformerEnergy(EnergyModel):
     def _rows(self, prefix: Tensor, continuations: Tensor) -> Rows:
         if self._reader is None:
             return token_rows(prefix, continuations)
-        if self._lm_tokenizer is None:
-            raise LexergyError(
-                "this energy reads text and does not know the LM's tokenizer; expected "
-                "`energy.bind(lm.tokenizer)` or `as_energy(energy, lm)` before the first score."
-            )
-        if self._lm_tokenizer is self._reader.tokenizer:
+        decoder = decoder_of(self._lm_tokenizer)
+        if decoder is self._reader.tokenizer:
             padding = self._reader.tokenizer.pad_token_id
             texts = whole_sequences(prefix, continuations).tolist()
             return self._reader.own_rows([[id for id in ids if id != padding] for ids in texts], prefix.device)
-        return self._reader.rows(self._lm_tokenizer, prefix, continuations)
+        return self._reader.rows(decoder, prefix, continuations)
 
     @property
     def reader(self) -> TextReader:
@@ -292,11 +296,8 @@ class TransformerEnergy(EnergyModel):
     def attach(self, lm: LanguageModel) -> Self:
         if not self.config.reads_text:
             check_vocabulary(_embedding(self.backbone).num_embeddings, lm)
-        if self.config.reads_text and lm.tokenizer is None:
-            raise LexergyError(
-                "this energy reads text and the LM has no tokenizer to decode with; expected "
-                "`CausalLM(model, tokenizer)`; or use an energy that reads tokens."
-            )
+        else:
+            check_decodes(lm)
         return super().attach(lm)
 
     def saved_state(self) -> dict[str, Tensor]:
@@ -360,11 +361,3 @@ def _joined(states: Tensor, ngrams: Tensor | None) -> Tensor:
 
 def _embedding(backbone: PreTrainedModel) -> nn.Embedding:
     return cast(nn.Embedding, backbone.get_input_embeddings())
-
-
-def _max_length(backbone: PreTrainedModel) -> int:
-    """The most positions an encoder has; RoBERTa's kind counts them from after its padding index."""
-    positions = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
-    limit = getattr(backbone.config, "max_position_embeddings", None) or 2**31
-    padding = getattr(positions, "padding_idx", None)
-    return limit if padding is None else limit - padding - 1

@@ -9,17 +9,18 @@ from lexergy.core.combination import fit_combination
 from lexergy.core.losses import nce_loss, nce_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, SumEnergy, as_energy
 from lexergy.models.energies.backbones import Backbone, encoder_backbone, masked_backbone
 from lexergy.models.energies.origins import Origins
 from lexergy.recipes.energies import (
     ENERGY_KINDS,
     OBJECTIVES,
-    LearntEnergyRecipe,
     ObjectiveRecipe,
     RefreshedEnergyRecipe,
     TrainedEnergyRecipe,
 )
+from lexergy.recipes.energy import LearntEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage
@@ -125,6 +126,9 @@ class RunOrigins:
 
     def encoder(self, source: str) -> Backbone:
         return encoder_backbone(source)
+
+    def causal_lm(self, source: str) -> CausalLM:
+        return CausalLM.from_pretrained(source)
 
     def energy(self, name: str) -> EnergyModel:
         return self.context.energy(name)

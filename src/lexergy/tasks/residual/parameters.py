@@ -11,7 +11,7 @@ from lexergy.models.causal.product_lm import ProductLM, make_baseline, num_param
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import Backbone, masked_backbone, untrained_encoder
 from lexergy.models.loading.weights import untrained_causal_lm
-from lexergy.recipes.energies import LearntEnergyRecipe
+from lexergy.recipes.energy import LearntEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.tasks.residual.base_models import sizes_of
 from lexergy.tasks.residual.baselines import block_length
@@ -52,6 +52,9 @@ class _Shapes:
 
     def encoder(self, source: str) -> Backbone:
         return untrained_encoder(source)
+
+    def causal_lm(self, source: str) -> CausalLM:
+        return CausalLM(untrained_causal_lm(source), source=source)
 
     def energy(self, name: str) -> EnergyModel:
         recipe = self.recipe.energies[name]

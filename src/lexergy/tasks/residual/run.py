@@ -6,7 +6,7 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
-from lexergy.recipes.energies import FittedStatesEnergyRecipe
+from lexergy.recipes.fitted_energies import FittedEnergyRecipe
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
@@ -192,7 +192,7 @@ class _Run:
             config["content"] = fingerprint(recipe.outside_source)
         if recipe.revision:
             config["revision"] = recipe.revision
-        is_fitted = isinstance(recipe, FittedStatesEnergyRecipe)
+        is_fitted = isinstance(recipe, FittedEnergyRecipe)
         return self.stage(
             name,
             config,

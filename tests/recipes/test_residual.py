@@ -5,6 +5,7 @@ import yaml
 
 from lexergy.errors import LexergyError
 from lexergy.files import hash_of
+from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
 from toys.recipes import SHAPE, TRAINING, TRANSFORMER
@@ -111,7 +112,7 @@ REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
         ({"energies": {"e": {"kind": "statez"}}}, "`energies.e.kind` is statez; did you mean `states`?"),
         (
             {"energies": {"e": {"layers": [1]}}},
-            "`energies.e.kind` is missing; expected one of states, linear, bilstm, unit, bit, encoder, refreshed, sum.",
+            f"`energies.e.kind` is missing; expected one of {', '.join(ENERGY_KINDS)}.",
         ),
         ({"windows": {"prefix": 4}}, "the key `windows.continuation` is missing."),
         (

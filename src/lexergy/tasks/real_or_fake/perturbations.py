@@ -1,16 +1,25 @@
 """Text that no generator wrote: single tokens replaced or swapped, at random places or where the energy yields most."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
-from lexergy.models.energies import EnergyModel
 
 Goal = Literal["lower", "raise"]
 LOGITS_AT_ONCE = 2**26  # estimates of replacements held at once: bounds the memory, changes no result
+
+
+class WindowEnergy(Protocol):
+    """An energy of windows with a gradient in what it embeds: any `EnergyModel` that reads tokens."""
+
+    def score(self, prefix: Tensor, continuations: Tensor) -> Tensor: ...  # (B, P), (B, K, C) -> (B, K)
+
+    def modules(self) -> Iterator[nn.Module]: ...
+
+    def eval(self) -> Self: ...
 
 
 def replaced(windows: Tensor, position: int, tokens: Sequence[int]) -> Tensor:  # (N, L) -> (N, L)
@@ -29,7 +38,7 @@ def swapped(windows: Tensor, position: int) -> Tensor:  # (N, L) -> (N, L)
     return changed
 
 
-def window_energies(energy: EnergyModel, windows: Tensor) -> Tensor:  # (N, L) -> (N,)
+def window_energies(energy: WindowEnergy, windows: Tensor) -> Tensor:  # (N, L) -> (N,)
     """E of whole windows, without gradients."""
     with torch.no_grad():
         return energy.score(windows[:, :0], windows[:, None]).squeeze(1).double()
@@ -43,7 +52,7 @@ class Attacked(NamedTuple):
 
 
 def attack(
-    energy: EnergyModel,
+    energy: WindowEnergy,
     windows: Tensor,  # (N, L)
     allowed: Tensor,  # (N, L) bool, where tokens may be replaced
     goal: Goal,
@@ -74,7 +83,7 @@ def attack(
 
 
 def _best_replacement(
-    energy: EnergyModel, windows: Tensor, allowed: Tensor, sign: float, forbidden_tokens: tuple[int, ...]
+    energy: WindowEnergy, windows: Tensor, allowed: Tensor, sign: float, forbidden_tokens: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:  # (N,), (N,)
     """Which position and token promise the largest change."""
     states, gradient = _embedding_gradient(energy, windows)  # (N, L, D) each
@@ -88,7 +97,7 @@ def _best_replacement(
     return best // change.shape[2], best % change.shape[2]
 
 
-def _embedding_gradient(energy: EnergyModel, windows: Tensor) -> tuple[Tensor, Tensor]:
+def _embedding_gradient(energy: WindowEnergy, windows: Tensor) -> tuple[Tensor, Tensor]:
     """The embeddings of windows, and the gradient of the energy in them: (N, L, D) each."""
     read: list[Tensor] = []
 
@@ -106,7 +115,7 @@ def _embedding_gradient(energy: EnergyModel, windows: Tensor) -> tuple[Tensor, T
     return torch.cat(read).detach(), torch.cat(gradients)  # an energy may read its rows in several batches
 
 
-def token_embedding(energy: EnergyModel) -> nn.Embedding:
+def token_embedding(energy: WindowEnergy) -> nn.Embedding:
     """The table that an energy reads tokens by: its first one."""
     for module in energy.modules():
         if isinstance(module, nn.Embedding):
@@ -114,5 +123,5 @@ def token_embedding(energy: EnergyModel) -> nn.Embedding:
     raise LexergyError(f"{type(energy).__name__} has no token embedding; expected one, to attack it by its gradient.")
 
 
-def _rows(energy: EnergyModel, windows: Tensor) -> int:
+def _rows(energy: WindowEnergy, windows: Tensor) -> int:
     return max(1, LOGITS_AT_ONCE // (windows.shape[1] * token_embedding(energy).num_embeddings))

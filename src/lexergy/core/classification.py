@@ -18,7 +18,7 @@ from lexergy.errors import LexergyError
 CALIBRATION_BINS = 15  # Guo et al. 2017
 NUM_RESAMPLES = 1000
 WEIGHTS_AT_ONCE = 2**24  # of resamples times texts: bounds the memory, changes no result
-_HALF_WIDTH = NormalDist().inv_cdf(0.975)
+HALF_WIDTH = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def classification_metrics(
             resampled[name].append(statistic(weights))
     return ClassificationMetrics(
         **{
-            name: _metric(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]), counts.shape[1])
+            name: metric_of(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]), counts.shape[1])
             for name, statistic in statistics.items()
         }
     )
@@ -140,14 +140,14 @@ def _share_at_or_above(per_rank: Tensor) -> Tensor:  # (R, U) -> (R, U)
     return per_rank.flip(1).cumsum(1).flip(1) / per_rank.sum(1, keepdim=True)
 
 
-def _metric(value: float, resampled: Tensor, num_documents: int) -> Metric:  # (R,)
+def metric_of(value: float, resampled: Tensor, num_documents: int) -> Metric:  # (R,)
     """The interval of the bootstrap; where no resample differs, that of n trials which all ended alike.
 
     After n successes in a row the rate is below 1 - 3/n with a probability of 5 % at most (the rule of three).
     """
     complete = resampled[~resampled.isnan()]  # those that have both classes
     std_error = float(complete.std()) if len(complete) > 1 else math.nan
-    half = _HALF_WIDTH * std_error
+    half = HALF_WIDTH * std_error
     if math.isnan(half):
         return Metric(value, math.nan, math.nan, math.nan)
     if half < 1e-12:

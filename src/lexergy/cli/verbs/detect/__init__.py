@@ -5,6 +5,7 @@ from typer.core import TyperGroup
 
 from lexergy.cli.verbs.detect.calibrate import calibrate
 from lexergy.cli.verbs.detect.files import files
+from lexergy.cli.verbs.detect.stress import stress
 from lexergy.cli.verbs.detect.train import train
 
 FILES = "files"
@@ -25,9 +26,11 @@ app = typer.Typer(
     help=(
         "Machine or human? Judge texts, or train a detector on your own.\n\n"
         "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help\n"
-        "  lexergy detect calibrate --help"
+        "  lexergy detect calibrate --help\n"
+        "  lexergy detect stress --help"
     ),
 )
 app.command("train")(train)
 app.command("calibrate")(calibrate)
+app.command("stress")(stress)
 app.command(FILES)(files)

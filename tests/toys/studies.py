@@ -8,9 +8,12 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from lexergy.models.architectures.scratch import build_causal_lm
+from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.report.study_page import StudyPage
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.study import Size, Study
+from lexergy.testing import save_tiny_encoder
 from toys.corpora import write_corpus
 from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
@@ -24,12 +27,14 @@ class ToyStudies(NamedTuple):
     recipe: Path
     dynamic_recipe: Path  # with refreshed energies beside
     runs: Path
+    judges: Path  # an LM and an encoder that no run has seen
 
     def study(self, name: str) -> Study:
         """The study on the tiny recipe, with less of everything."""
         study = load_study(name)
         size = study.sizes["cpu"]
-        settings = {key: SMALL.get(key, value) for key, value in size.settings.items()}
+        small = {**SMALL, **{name: str(self.judges / name) for name in ("judge", "encoder")}}
+        settings = {key: small.get(key, value) for key, value in size.settings.items()}
         recipe = self.dynamic_recipe if name == "dynamic-nce" else self.recipe
         return dataclasses.replace(study, sizes={"cpu": Size(str(recipe), settings)})
 
@@ -63,4 +68,12 @@ def toy_studies(tmp_path_factory) -> ToyStudies:
     paths = [folder / f"{content['name']}.yaml" for content in (recipe, dynamic)]
     for path, content in zip(paths, (recipe, dynamic), strict=True):
         path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return ToyStudies(*paths, folder / "runs")
+    return ToyStudies(*paths, folder / "runs", save_judges(folder / "judges"))
+
+
+def save_judges(folder: Path) -> Path:
+    """Tiny untrained ones, as `judge` and `encoder`."""
+    tokenizer = train_tokenizer(["the people shall defend our union. " * 9], 280, folder / "judge")
+    build_causal_lm(len(tokenizer), 16, 1, 2, 256, seed=9).save_pretrained(folder / "judge")
+    save_tiny_encoder(folder / "encoder", ["the", "people", "union", "debt", "shall"])
+    return folder

@@ -5,9 +5,13 @@ are compared by the area under their divergence frontier. Few texts make the his
 that MAUVE is below 1 for two halves of the same texts: read it beside that number, at as many texts and bins.
 """
 
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from lexergy.core.estimation.bootstrap import group_numbers
 from lexergy.errors import LexergyError
 
 SCALING = 5.0  # c, the paper's
@@ -16,6 +20,7 @@ TEXTS_PER_BIN = 10
 SMOOTHING = 0.5  # of a text in each bin (Krichevsky and Trofimov 1981), which Pillutla et al. 2023 find least biased
 EXPLAINED_VARIANCE = 0.9
 RESTARTS = 5
+NUM_SPLITS = 4
 _EDGE = 1e-6  # of the mixtures, at which the frontier has all but reached its ends
 
 
@@ -67,8 +72,48 @@ def quantise(features: Tensor, num_bins: int, seed: int) -> Tensor:  # (N, D) ->
     from sklearn.cluster import KMeans
 
     reduced = _principal(torch.nn.functional.normalize(features.double(), dim=-1))
+    num_bins = min(num_bins, len(reduced.unique(dim=0)))  # of texts that are the same some bins stay empty
     model = KMeans(num_bins, n_init=RESTARTS, random_state=seed % 2**32)
     return torch.tensor(model.fit_predict(reduced.numpy()), dtype=torch.long)
+
+
+class Binned(NamedTuple):
+    """Two sets of texts in bins that were found from both together."""
+
+    first: Tensor  # (N,)
+    second: Tensor  # (M,)
+    num_bins: int
+
+    def mauve(self, first_weights: Tensor | None = None, second_weights: Tensor | None = None) -> Tensor:
+        """Of texts that count as often as their weights (..., N), (..., M) say, in the same bins: (...)."""
+        return mauve(
+            histogram(self.first, self.num_bins, first_weights), histogram(self.second, self.num_bins, second_weights)
+        )
+
+
+def binned(first: Tensor, second: Tensor, seed: int) -> Binned:  # (N, D), (M, D)
+    """The bins of two sets of embeddings, a tenth as many as the smaller set has texts."""
+    num_bins = num_bins_for(min(len(first), len(second)))
+    bins = quantise(torch.cat((first, second)), num_bins, seed)
+    return Binned(bins[: len(first)], bins[len(first) :], num_bins)
+
+
+def mauve_across_halves(
+    first: Tensor,  # (N, D)
+    second: Tensor,  # (N, D)
+    groups: Sequence[Hashable],  # N
+    seed: int,
+) -> float:
+    """MAUVE between the first's texts of half of the groups and the second's of the others, over random halves.
+
+    With the second as the first this is how near a set is to itself by this measure: its reference. NaN for one group.
+    """
+    numbers, generator = group_numbers(groups), torch.Generator().manual_seed(seed)
+    num_groups, values = int(numbers.max()) + 1, []
+    for _ in range(NUM_SPLITS if num_groups > 1 else 0):
+        half = torch.isin(numbers, torch.randperm(num_groups, generator=generator)[: num_groups // 2])  # (N,)
+        values += [binned(first[own], second[~own], seed).mauve() for own in (half, ~half)]
+    return float(torch.stack(values).mean()) if values else float("nan")
 
 
 def _principal(rows: Tensor) -> Tensor:  # (N, D) -> (N, d)

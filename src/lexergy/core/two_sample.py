@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lexergy.core.estimation.bootstrap import group_numbers
+
 NUM_PERMUTATIONS = 999
 _ROUNDING = 1e-12
 
@@ -45,11 +47,9 @@ def paired_energy_distance(
     first, second = first.double(), second.double()
     between = torch.cdist(first, second)  # (N, N)
     distances = between + between.T - torch.cdist(first, first) - torch.cdist(second, second)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    members = torch.zeros(len(first), len(numbers), dtype=torch.double)  # (N, G)
-    members[torch.arange(len(first)), torch.tensor([numbers[group] for group in groups])] = 1
+    members = torch.nn.functional.one_hot(group_numbers(groups)).double()  # (N, G)
     sizes = members.sum(0)  # (G,)
-    apart = 1 - torch.eye(len(numbers), dtype=torch.double)
+    apart = 1 - torch.eye(len(sizes), dtype=torch.double)
     return GroupPairs(apart * (members.T @ distances @ members), apart * torch.outer(sizes, sizes))
 
 

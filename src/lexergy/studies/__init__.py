@@ -24,6 +24,10 @@ CATALOGUE = {
     "long-text": Entry(
         "residual.long_text", "long texts written chunk by chunk, by the joint model and by the LM (Section 6)"
     ),
+    "text-quality": Entry(
+        "residual.text_quality",
+        "whose text is nearest to people's: the LM's, the joint model's, the best of n",
+    ),
     "dynamic-nce": Entry("residual.dynamic_nce", "negatives refreshed from the joint model itself (Section 6)"),
     "detect-table-2": Entry("real_or_fake.table_2", "which energies tell machine text from people's, in-domain"),
     "detect-table-3": Entry("real_or_fake.table_3", "the same with texts of a generator of another architecture"),

@@ -71,11 +71,17 @@ def resampled_means(
     return (counts @ sums) / (counts @ sizes)
 
 
+def group_numbers(groups: Sequence[Hashable]) -> Tensor:  # N -> (N,)
+    """Groups as numbers from 0, in the order in which they first come."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return torch.tensor([numbers[group] for group in groups])
+
+
 def group_counts(groups: Sequence[Hashable], seed: int, num_resamples: int) -> tuple[Tensor, Tensor]:
     """How often each of G groups is in each resample (R, G), and to which group each element belongs (N,)."""
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    membership = torch.tensor([numbers[group] for group in groups])
+    membership = group_numbers(groups)
+    num_groups = int(membership.max()) + 1
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randint(len(numbers), (num_resamples, len(numbers)), generator=generator)  # (R, G)
-    counts = torch.zeros(num_resamples, len(numbers), dtype=torch.double)
+    drawn = torch.randint(num_groups, (num_resamples, num_groups), generator=generator)  # (R, G)
+    counts = torch.zeros(num_resamples, num_groups, dtype=torch.double)
     return counts.scatter_add_(1, drawn, torch.ones_like(counts)), membership

@@ -122,7 +122,7 @@ class TextReader:
         beginnings = [text for text in decode(lm_tokenizer, prefix) for _ in range(continuations.shape[1])]
         texts = decode(lm_tokenizer, whole_sequences(prefix, continuations))
         # The end of a prefix may decode otherwise on its own (half a character, a trailing space).
-        boundaries = [_common_length(*pair) for pair in zip(beginnings, texts, strict=True)]
+        boundaries = [common_length(*pair) for pair in zip(beginnings, texts, strict=True)]
         encoded = self.tokenizer(
             texts,
             add_special_tokens=self.special_tokens,
@@ -192,7 +192,7 @@ def max_positions(backbone: PreTrainedModel) -> int:
     return limit if padding is None else limit - padding - 1
 
 
-def _common_length(first: str, second: str) -> int:
+def common_length(first: str, second: str) -> int:
     """How many characters two texts have in common at their beginning."""
     if second.startswith(first):
         return len(first)

@@ -15,16 +15,18 @@ from lexergy.models.joint.model import ResidualEBM
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import RunResult, read_windows
+from lexergy.runs.rows import ROWS
 from lexergy.runs.shards import num_shards, shard_rows
-from lexergy.runs.stages import Facts, read_stage
+from lexergy.runs.stages import Facts, Stage, read_stage
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace, stage_store
 from lexergy.studies.study import Opener, Settings, Size
+from lexergy.tasks.residual.base_models import cut_windows
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
 
 PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
 STUDIES_FOLDER = "studies"
-ROWS_FOLDER = "rows"
+WINDOWS_FILE = "windows.parquet"
 WINDOWS_PER_SHARD = 8
 
 
@@ -88,39 +90,53 @@ class StudiedRun:
         energy = settings["energy"]
         return Evidence(self.run, energy, self.run.energies[energy].perplexity.windows.documents)
 
-    def measured(self, name: str, rows: Rows, settings: Settings) -> Evidence:
-        """Rows for `settings["windows"]` of the held-out windows (None: all), a few windows at a time."""
+    def measured(self, name: str, rows: Rows, settings: Settings, *, cut_anew: bool = False) -> Evidence:
+        """Rows for `settings["windows"]` of the held-out windows (None: all), a few windows at a time.
+
+        A run keeps some windows of its test documents. With `cut_anew` the study's are drawn from all that there are.
+        """
         energy = settings["energy"]
         stage = self.workspace.stage(
             # Each energy's own folder: looking at another one does not throw the first one's rows away.
             f"{name}-{energy}",
             dict(settings),
             [read_stage(self.run.folder / input_stage) for input_stage in ("windows", "lm", energy)],
-            lambda stage: self._measure(stage, name, rows, settings),
+            lambda stage: self._measure(stage, name, rows, settings, cut_anew),
         )
-        store = stage_store(stage, ROWS_FOLDER)
+        store = stage_store(stage, ROWS)
         return Evidence(
             self.run,
             energy,
-            self._windows(settings, stage.seed).document_ids,
+            _windows_of(stage).document_ids if cut_anew else self._windows(settings, stage.seed).document_ids,
             store.table(num_shards(stage.facts["windows"], WINDOWS_PER_SHARD)),
         )
 
-    def _measure(self, stage: OpenStage, name: str, rows: Rows, settings: Settings) -> Facts:
+    def _measure(self, stage: OpenStage, name: str, rows: Rows, settings: Settings, cut_anew: bool) -> Facts:
         context = RunContext(self.run.recipe, self.run.folder)
-        windows = self._windows(settings, stage.seed)
+        if cut_anew:
+            _some(cut_windows(context, "test"), settings["windows"], stage.seed).save(stage.folder / WINDOWS_FILE)
+        windows = _windows_of(stage) if cut_anew else self._windows(settings, stage.seed)
         subject = Subject(ResidualEBM(context.lm, context.energy(settings["energy"])), windows, settings, stage.seed)
-        stage.store(ROWS_FOLDER).fill(
-            num_shards(len(windows), WINDOWS_PER_SHARD),
+        shards = num_shards(len(windows), WINDOWS_PER_SHARD)
+        stage.store(ROWS).fill(
+            shards,
             lambda shard: rows(subject, shard_rows(shard, len(windows), WINDOWS_PER_SHARD)),
             name,
             progress=stage.progress,
         )
-        return {"windows": len(windows)}
+        return {"windows": len(windows), "shards": shards}
 
     def _windows(self, settings: Settings, seed: int) -> Windows:
-        windows, wanted = read_windows(self.run.folder, "test"), settings["windows"]
-        return windows.sample(wanted, seed) if wanted is not None and wanted < len(windows) else windows
+        return _some(read_windows(self.run.folder, "test"), settings["windows"], seed)
+
+
+def _some(windows: Windows, wanted: int | None, seed: int) -> Windows:
+    return windows.sample(wanted, seed) if wanted is not None and wanted < len(windows) else windows
+
+
+def _windows_of(stage: Stage | OpenStage) -> Windows:
+    """Those that were cut for a study."""
+    return Windows.load(stage.folder / WINDOWS_FILE)
 
 
 @contextmanager

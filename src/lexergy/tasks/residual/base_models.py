@@ -40,7 +40,7 @@ def build_windows(context: RunContext, stage: OpenStage) -> Facts:
     facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
     for split in SPLITS:
         documents = getattr(context.splits, split)
-        windows = _cut(context, split, documents)
+        windows = cut_windows(context, split)
         limit = getattr(context.recipe.windows, split)
         if limit is not None and limit < len(windows):
             windows = windows.sample(limit, stage_seed(context.recipe.split_seed, "windows"))
@@ -51,8 +51,9 @@ def build_windows(context: RunContext, stage: OpenStage) -> Facts:
     return facts
 
 
-def _cut(context: RunContext, split: str, documents: list) -> Windows:
-    recipe = context.recipe.windows
+def cut_windows(context: RunContext, split: str) -> Windows:
+    """All windows of a split's documents, of which a run keeps some."""
+    recipe, documents = context.recipe.windows, getattr(context.splits, split)
     try:
         return make_windows(
             context.encode(documents),

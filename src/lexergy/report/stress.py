@@ -12,14 +12,7 @@ from lexergy.report.table import Cell, Table, markdown
 from lexergy.tasks.detection.stress import StressReport
 
 TITLE = "A detector under attack"
-COLUMNS = (
-    "attack",
-    "AUC",
-    "lost",
-    "AUC, normalised",
-    "recall",
-    "recall, normalised",
-)
+COLUMNS = ("attack", "AUC", "lost", "normalised", "recall", "normalised ")
 
 
 class StressFiles(NamedTuple):
@@ -42,28 +35,23 @@ def method(report: StressReport) -> str:
         f"{report.machines} machine texts attacked, beside {report.people} texts of people that nobody attacked. "
         "Recall is the share of machine texts recognised where at most 5 % of people's texts are accused. Intervals "
         "are of 95 %, by bootstrap over documents; what is lost of the AUC is paired. Normalised: disguises undone, as "
-        "`lexergy detect` does. In brackets the share of the places that an attack changed."
+        "`lexergy detect` does. Of the places that an attack can change it changes the share given."
     )
 
 
 def attack_table(report: StressReport) -> Table:
     """A line for each attack, the first without any."""
-    rows: list[tuple[Cell, ...]] = [("none", *_cells(report.unattacked, report.unattacked))]
+    rows: list[tuple[Cell, ...]] = [("none", *map(interval, numbers(report.unattacked, report.unattacked)))]
     rows += [
-        (f"{own.name} ({own.strength:g} of {own.places})", *_cells(own.as_read, own.normalised))
+        (f"{own.name}, {own.strength:g} of {own.places}", *map(interval, numbers(own.as_read, own.normalised)))
         for own in report.attacks
     ]
     return Table("attacks", COLUMNS, rows)
 
 
-def _cells(as_read: UnderAttack, normalised: UnderAttack) -> tuple[str, ...]:
-    return (
-        interval(as_read.auc),
-        interval(as_read.auc_cost),
-        interval(normalised.auc),
-        interval(as_read.recall),
-        interval(normalised.recall),
-    )
+def numbers(as_read: UnderAttack, normalised: UnderAttack) -> tuple[Metric | Estimate, ...]:
+    """The numbers of a line, in the order of `COLUMNS`."""
+    return as_read.auc, as_read.auc_cost, normalised.auc, as_read.recall, normalised.recall
 
 
 def interval(estimate: Metric | Estimate) -> str:

@@ -11,6 +11,8 @@ from lexergy.cli.verbs.detect.files import DetectorFolder
 from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
 
 if TYPE_CHECKING:
+    from lexergy.core.classification import Metric
+    from lexergy.core.estimation.findings import Estimate
     from lexergy.tasks.detection.stress import StressReport
 
 Attacks = Annotated[
@@ -107,8 +109,15 @@ def stress(
 
 
 def _print(report: "StressReport") -> None:
-    from lexergy.report.stress import TITLE, attack_table, method
+    from lexergy.report.stress import COLUMNS, TITLE, method, numbers
 
-    table = attack_table(report)
-    print_table(TITLE, table.columns, table.texts)
+    rows = [("none", *map(_cell, numbers(report.unattacked, report.unattacked)))]
+    rows += [(own.name, *map(_cell, numbers(own.as_read, own.normalised))) for own in report.attacks]
+    print_table(TITLE, COLUMNS, rows)
     print_paragraphs(method(report))
+
+
+def _cell(estimate: "Metric | Estimate") -> str:
+    """`.88 ± .04`, short enough for six columns."""
+    half = (estimate.high - estimate.low) / 2
+    return f"{estimate.value:.2f} ± {half:.2f}".replace("-0.00", "0.00").replace("0.", ".")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
 
 PERPLEXITY_TITLE = "Perplexity on held-out documents"
+CORRECTIONS_TITLE = "What each local residual adds to the frozen LM"
 
 
 def run_and_show(recipe: "ResidualRecipe", folder: Path, *, as_json: bool) -> None:
@@ -50,6 +51,7 @@ def summary(result: "RunResult", report: Path) -> dict:
             for name, energy in result.energies.items()
         },
         "baselines": result.baselines,
+        "corrections": result.corrections,
         "generations": result.generations,
         "seconds": result.seconds,
         "corpus": result.corpus,
@@ -68,18 +70,20 @@ def perplexity_record(estimate: "PerplexityEstimate") -> dict:
 
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
-    from lexergy.report.perplexity import terminal_table, unmeasured, verdicts
+    from lexergy.report.perplexity import base_label, corrections_table, terminal_table, unmeasured, verdicts
 
-    estimates = result.estimates
+    estimates, base, corrections = result.estimates, base_label(result.recipe), corrections_table(result)
+    if corrections is not None:
+        print_table(CORRECTIONS_TITLE, corrections.columns, corrections.texts)
     if estimates:
-        table = terminal_table(estimates, result.baselines)
+        table = terminal_table(estimates, result.baselines, base)
         print_table(PERPLEXITY_TITLE, table.columns, table.texts)
     told = verdicts(estimates) if estimates else unmeasured(result)
-    print_paragraphs(f"Frozen LM: {result.recipe.lm.description}.", *told)
+    print_paragraphs(f"{base[0].upper()}{base[1:]}: {result.recipe.lm.description}.", *told)
     if result.generations:
         first = result.generations[0]
         print_passage("Prompt", first.prompt)
-        print_passage("Frozen LM goes on", first.base_text)
+        print_passage(f"{base[0].upper()}{base[1:]} goes on", first.base_text)
         for generation in result.generations:
             if generation.prompt == first.prompt:
                 print_passage(f"Joint model ({generation.energy}) goes on", generation.joint_text)

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 from lexergy.recipes.section import Fraction, OneOf, PositiveFloat, PositiveInt, Section
 from lexergy.recipes.training import TrainingRecipe
 
+RESIDUAL_STATES, RESIDUAL_PERPLEXITY = "residual_states", "residual_perplexity"  # stages
 ResidualKind = Literal["unigram", "adapter", "ngram"]
 
 
@@ -95,6 +96,11 @@ LOCAL_RESIDUALS: dict[str, LocalResidualKind] = {
     ),
 }
 """In the order in which they are fitted and applied."""
+
+
+def residual_folder(kind: str) -> str:
+    """The stage of a residual: the LM with it and with those before it."""
+    return f"residual_{kind}"
 
 
 def _named(value: Any) -> Any:

@@ -2,10 +2,21 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from lexergy.recipes.energies import AnyEnergyRecipe, LoraRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.recipes.engine import EngineRecipe
+from lexergy.recipes.local_residuals import (
+    LOCAL_RESIDUALS,
+    RESIDUAL_PERPLEXITY,
+    RESIDUAL_STATES,
+    AnyLocalResidualRecipe,
+    LocalResidualRecipe,
+    ResidualFitRecipe,
+    ResidualKind,
+    in_order,
+    residual_folder,
+)
 from lexergy.recipes.packaged import PACKAGED_LMS
 from lexergy.recipes.remote import REMOTE, full_source, is_remote
 from lexergy.recipes.runtime import Runtime
@@ -18,6 +29,9 @@ RESERVED_FOLDERS = frozenset(
         "tokenizer",
         "windows",
         "lm",
+        *(residual_folder(kind) for kind in LOCAL_RESIDUALS),
+        RESIDUAL_STATES,
+        RESIDUAL_PERPLEXITY,
         "masked_lm",
         "negatives",
         "perplexity",
@@ -109,11 +123,14 @@ class LMRecipe(Section):
     An LM that runs elsewhere has its address as `source` (`openai:http://127.0.0.1:8080`), `tokenizer` names the
     tokenizer of its model, and `model` which of the server's models is meant, where it has several.
 
+    `residual` corrects it token by token, by parts fitted on the corpus as `residual_fit` says, and leaves its weights
+    as they are. The corrected LM is the base LM of all that follows.
+
     `runtime` computes the sampler's steps of an LM that runs here: torch, openvino, or auto, which takes OpenVINO where
     it is installed and can. No stage is redone for another one, whose numbers differ by rounding.
     """
 
-    added_later = frozenset({"finetune", "tokenizer", "model"})
+    added_later = frozenset({"finetune", "tokenizer", "model", "residual", "residual_fit"})
 
     source: str | None = None
     tokenizer: str | None = None
@@ -121,6 +138,8 @@ class LMRecipe(Section):
     forbid_special_tokens: bool | None = None
     finetune: FinetuneRecipe | None = None
     train: TrainedLMRecipe | None = None
+    residual: Annotated[tuple[AnyLocalResidualRecipe, ...], AfterValidator(in_order)] = ()
+    residual_fit: ResidualFitRecipe = ResidualFitRecipe()
     runtime: Runtime = Field(default="auto", exclude=True)
 
     @model_validator(mode="after")
@@ -149,6 +168,8 @@ class LMRecipe(Section):
             )
         if self.finetune is not None:
             raise ValueError(f"`finetune` trains weights, and those of {self.source} are elsewhere; leave it out")
+        if self.residual:
+            raise ValueError(f"`residual` changes logits, and those of {self.source} are elsewhere; leave it out")
         if self.runtime != "auto":
             raise ValueError(f"`runtime` is for an LM that runs here, and {self.source} runs elsewhere; leave it out")
 
@@ -166,15 +187,32 @@ class LMRecipe(Section):
     @property
     def origin(self) -> str:
         """Where the LM comes from; negatives are stored under these words."""
+        return self._corrected(self._uncorrected)
+
+    @property
+    def _uncorrected(self) -> str:
         if self.source is None:
             return "trained in this run"
         return self.source if self.finetune is None else f"{self.source}, fine-tuned in this run"
+
+    def _corrected(self, name: str) -> str:
+        kinds = ", ".join(residual.kind for residual in self.residual)
+        return f"{name}, corrected by {kinds}" if kinds else name
+
+    @property
+    def folder(self) -> str:
+        """The stage that holds the LM as it is used."""
+        return residual_folder(self.residual[-1].kind) if self.residual else "lm"
+
+    def residual_of(self, kind: ResidualKind) -> LocalResidualRecipe:
+        """The section of a residual that there is."""
+        return next(residual for residual in self.residual if residual.kind == kind)
 
     @property
     def description(self) -> str:
         """Which LM this is, in a few words; of a packaged one also whether it is tuned to chat, and its bits."""
         about = PACKAGED_LMS.get(self.source or "")
-        return self.origin if about is None else f"{self.origin} ({about})"
+        return self._corrected(self._uncorrected if about is None else f"{self._uncorrected} ({about})")
 
 
 class NegativesRecipe(Section):

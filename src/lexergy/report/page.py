@@ -30,6 +30,11 @@ PERPLEXITY_NOTE = (
     "optimistic, the second pessimistic where the weights can be trusted: ESS is how many equally weighted samples "
     "the weighted ones are worth; k-hat measures how heavy the tail of the weights is."
 )
+CORRECTIONS_NOTE = (
+    "Perplexities of the frozen LM, and of the LM with its residuals up to each: exact, since the LM is normalised "
+    "after each of them. Strengths and weights were chosen on validation documents; errors are over test documents. "
+    "The last row is the base LM of the joint model."
+)
 SAMPLES_NOTE = (
     "The joint model draws candidates from the LM and picks one in proportion to exp(-energy) "
     "(Algorithm 1 of Deng et al., 2020). Low energy means that the text reads as written by people."
@@ -51,12 +56,14 @@ def render_page(result: RunResult) -> str:
 
 def page_content(result: RunResult) -> dict[str, Any]:
     """Everything that the template shows."""
-    estimates, alone = result.estimates, len(result.energies) == 1
+    estimates, alone, base = result.estimates, len(result.energies) == 1, perplexity.base_label(result.recipe)
     return {
         "name": result.recipe.name,
-        "headlines": perplexity.headlines(estimates) if estimates else perplexity.unmeasured(result),
+        "headlines": perplexity.headlines(estimates, base) if estimates else perplexity.unmeasured(result),
         "measured": bool(estimates),
-        "perplexity": perplexity.full_table(estimates, result.baselines) if estimates else None,
+        "perplexity": perplexity.full_table(estimates, result.baselines, base) if estimates else None,
+        "corrections": perplexity.corrections_table(result),
+        "corrections_note": CORRECTIONS_NOTE,
         "verdicts": perplexity.verdicts(estimates) if estimates else [],
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(estimates)] if estimates else [],

@@ -4,11 +4,14 @@ import math
 from collections.abc import Mapping
 
 from lexergy.core.estimation.perplexity import ExactPerplexity, PerplexityEstimate
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.numbers import fixed, percent
 from lexergy.report.table import Cell, Table
-from lexergy.runs.records import RunResult
+from lexergy.runs.records import BARE, RunResult
 
+FROZEN = "frozen LM"
 SIDE_BY_SIDE = 3  # models
+CORRECTION_COLUMNS = ("", "validation", "test", "std. error", "gain", "nats per token")
 MAIN_COLUMNS = ("perplexity", "at most", "gain", "nats per token", "ESS", "k-hat")  # of many models
 COLUMNS = (
     "",
@@ -26,12 +29,33 @@ COLUMNS = (
 )
 
 
+def base_label(recipe: ResidualRecipe) -> str:
+    """What the base LM of a run is called."""
+    return "corrected LM" if recipe.lm.residual else FROZEN
+
+
+def corrections_table(result: RunResult) -> Table | None:
+    """What each local residual adds to those before it, on validation and test windows; None where there is none."""
+    if not result.corrections:
+        return None
+    validation, test = result.corrections["validation"], result.corrections["test"]
+    rows: list[tuple[Cell, ...]] = []
+    for name, own in test.items():
+        is_bare = name == BARE
+        gain = ("", "") if is_bare else (percent(1 - math.exp(-own.gain)), _nats(own))
+        label = FROZEN if is_bare else f"+ {name}"
+        rows.append((label, fixed(validation[name].perplexity), fixed(own.perplexity), fixed(own.std_error), *gain))
+    return Table("corrections", CORRECTION_COLUMNS, rows)
+
+
 def perplexity_table(
-    estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity] | None = None
+    estimates: Mapping[str, PerplexityEstimate],
+    baselines: Mapping[str, ExactPerplexity] | None = None,
+    base: str = FROZEN,
 ) -> Table:
-    """The frozen LM, baselines, and each energy's joint model: bound, gain by the bound, and Theorem 2's estimate."""
+    """The base LM, baselines, and each energy's joint model: bound, gain by the bound, and Theorem 2's estimate."""
     first = next(iter(estimates.values()))
-    rows: list[tuple[Cell, ...]] = [("frozen LM", fixed(first.base), *[""] * (len(COLUMNS) - 2))]
+    rows: list[tuple[Cell, ...]] = [(base, fixed(first.base), *[""] * (len(COLUMNS) - 2))]
     rows += [_baseline_row(name, baseline) for name, baseline in (baselines or {}).items()]
     for name, estimate in estimates.items():
         rows.append(
@@ -69,15 +93,19 @@ def _nats(model: PerplexityEstimate | ExactPerplexity) -> str:
     return f"{fixed(model.gain, 3)} ± {fixed(model.gain_std_error, 3)}"
 
 
-def full_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
+def full_table(
+    estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity], base: str = FROZEN
+) -> Table:
     """All numbers: of few models side by side, of many below each other."""
-    table = perplexity_table(estimates, baselines)
+    table = perplexity_table(estimates, baselines, base)
     return table.transposed if len(table.rows) <= SIDE_BY_SIDE else table
 
 
-def terminal_table(estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity]) -> Table:
+def terminal_table(
+    estimates: Mapping[str, PerplexityEstimate], baselines: Mapping[str, ExactPerplexity], base: str = FROZEN
+) -> Table:
     """What fits 80 columns: few models side by side with all numbers, many below each other with the main ones."""
-    table = full_table(estimates, baselines)
+    table = full_table(estimates, baselines, base)
     if len(estimates) + len(baselines) < SIDE_BY_SIDE:
         return table
     kept = table.select([0, *(table.columns.index(column) for column in MAIN_COLUMNS)])
@@ -95,7 +123,7 @@ def unmeasured(result: RunResult) -> list[str]:
     return [] if result.estimates else ["The recipe has `perplexity: null`: no perplexity was measured.", *told]
 
 
-def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
+def headlines(estimates: Mapping[str, PerplexityEstimate], base: str = FROZEN) -> list[str]:
     """The result of each energy in a sentence; of many, the table tells more than as many sentences.
 
     Where there is one energy only, its name says nothing.
@@ -103,11 +131,11 @@ def headlines(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
     if len(estimates) > SIDE_BY_SIDE:
         first = next(iter(estimates.values()))
         return [
-            f"On {first.num_windows} held-out windows the frozen LM's perplexity is {fixed(first.base)}; "
+            f"On {first.num_windows} held-out windows the {base}'s perplexity is {fixed(first.base)}; "
             f"those of {len(estimates)} joint models are in the table."
         ]
     return [
-        _headline("the joint model" if len(estimates) == 1 else f"the joint model with “{name}”", estimate)
+        _headline("the joint model" if len(estimates) == 1 else f"the joint model with “{name}”", estimate, base)
         for name, estimate in estimates.items()
     ]
 
@@ -119,17 +147,17 @@ def verdicts(estimates: Mapping[str, PerplexityEstimate]) -> list[str]:
     return [("" if len(estimates) == 1 else f"{name}: ") + _verdict(estimate) for name, estimate in estimates.items()]
 
 
-def _headline(model: str, estimate: PerplexityEstimate) -> str:
+def _headline(model: str, estimate: PerplexityEstimate, base: str) -> str:
     gain = relative_gain(estimate)
     if not math.isfinite(gain):
         return (
             f"Nothing bounds the perplexity of {model} on {_sample(estimate)}: the energy of some window is not "
-            f"finite. The frozen LM's is {fixed(estimate.base)}."
+            f"finite. The {base}'s is {fixed(estimate.base)}."
         )
     change = f"{percent(abs(gain))} {'lower' if gain > 0 else 'higher'}"
     return (
         f"On {_sample(estimate)} the perplexity of {model} is at most {fixed(estimate.bound)}; "
-        f"the frozen LM's is {fixed(estimate.base)}: {change}."
+        f"the {base}'s is {fixed(estimate.base)}: {change}."
     )
 
 

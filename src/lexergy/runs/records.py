@@ -26,6 +26,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, inside, reading
 from lexergy.files import read_json as read_file
 from lexergy.recipes.energies import TrainedEnergyRecipe
+from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
@@ -37,6 +38,7 @@ WEIGHTS_FOLDER = "weights"
 HISTORY_FILE = "history.json"
 TOKENS_FILE = "tokens.parquet"
 BASE_COLUMN = "base_log_prob"  # log P_LM of people's continuations, (N,)
+BARE = "bare"  # the LM without its local residuals
 BASE_TOKENS = "base"  # the base LM among the baselines' token columns
 
 
@@ -121,6 +123,8 @@ class RunResult:
     corpus: CorpusFacts
     versions: dict[str, str]
     baselines: dict[str, BaselineResult] = field(default_factory=dict)
+    corrections: dict[str, dict[str, ExactPerplexity]] = field(default_factory=dict)
+    """Of validation and test windows: the LM bare, and with its residuals up to each kind."""
 
     @property
     def estimates(self) -> dict[str, PerplexityEstimate]:
@@ -182,6 +186,7 @@ def _load_run(folder: Path) -> RunResult:
         corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
         versions=stages.get("perplexity", list(stages.values())[-1]).versions,
         baselines=_read_baselines(folder, recipe),
+        corrections=_read_corrections(folder, recipe),
     )
 
 
@@ -299,6 +304,11 @@ def _windows(*, log_z: dict[str, Any], documents: list[str], **per_window: list[
 
     curve = PartitionCurve(tuple(log_z.pop("sizes")), **tensors(log_z))
     return WindowEstimates(log_z=curve, documents=tuple(documents), **tensors(per_window))
+
+
+def _read_corrections(folder: Path, recipe: ResidualRecipe) -> dict[str, dict[str, ExactPerplexity]]:
+    records = _read_json(folder / RESIDUAL_PERPLEXITY / ESTIMATES_FILE) if recipe.lm.residual else {}
+    return {split: {name: ExactPerplexity(**record) for name, record in own.items()} for split, own in records.items()}
 
 
 def _read_baselines(folder: Path, recipe: ResidualRecipe) -> dict[str, BaselineResult]:

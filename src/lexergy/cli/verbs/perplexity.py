@@ -7,7 +7,7 @@ import typer
 from lexergy.cli.engines import on_engine
 from lexergy.cli.options import Json, Method, MethodChoice, RunFolder, at_least, choose_energy
 from lexergy.cli.render import print_json, print_paragraphs, print_table
-from lexergy.cli.summary import PERPLEXITY_TITLE, perplexity_record
+from lexergy.cli.summary import CORRECTIONS_TITLE, PERPLEXITY_TITLE, perplexity_record
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ def perplexity(
         num_runs = (runs or DEFAULT_RUNS) if method == MethodChoice.SMC else None
         estimates = evaluate_again(result, names, num_windows, samples, seed or 0, num_runs=num_runs)
     if as_json:
-        print_json({"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}})
+        record = {"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}}
+        print_json(record | ({"corrections": result.corrections} if result.corrections else {}))
     else:
-        _print(estimates)
+        _print(result, estimates)
 
 
 def _check(samples: int | None, windows: int | None, seed: int | None, method: MethodChoice, runs: int | None) -> None:
@@ -123,9 +124,12 @@ def _num_windows(result: "RunResult", asked: int | None) -> int:
     return asked or next(iter(result.energies.values())).perplexity.num_windows
 
 
-def _print(estimates: "dict[str, PerplexityEstimate]") -> None:
-    from lexergy.report.perplexity import headlines, perplexity_table, verdicts
+def _print(result: "RunResult", estimates: "dict[str, PerplexityEstimate]") -> None:
+    from lexergy.report.perplexity import base_label, corrections_table, headlines, perplexity_table, verdicts
 
-    table = perplexity_table(estimates).transposed
+    base, corrections = base_label(result.recipe), corrections_table(result)
+    if corrections is not None:
+        print_table(CORRECTIONS_TITLE, corrections.columns, corrections.texts)
+    table = perplexity_table(estimates, base=base).transposed
     print_table(PERPLEXITY_TITLE, table.columns, table.texts)
-    print_paragraphs(*headlines(estimates), *verdicts(estimates))
+    print_paragraphs(*headlines(estimates, base), *verdicts(estimates))

@@ -43,6 +43,11 @@ class LanguageModel(ABC):
         """The most tokens the model reads, its start token apart."""
 
     @property
+    def name(self) -> str:
+        """Which LM it is, in a few words."""
+        return str(self.source)
+
+    @property
     def device(self) -> torch.device:
         """Where its tensors lie."""
         return torch.device("cpu")

@@ -70,7 +70,7 @@ class StatesEnergy(FeatureEnergy):
         config = StatesEnergyConfig(
             layers=list(layers),
             hidden_size=lm.hidden_size,
-            lm_source=None if lm.source is None else str(lm.source),
+            lm_source=None if lm.source is None else lm.name,
             hidden_units=hidden_units,
             dropout=dropout,
             statistics=statistics,

@@ -149,12 +149,13 @@ def _base_scorers(base: str, lm: LanguageModel) -> dict[str, TextScorer]:
 def base_name(recipe: LMRecipe, run: str) -> str:
     """The base LM by what it is: of a packaged one model and bits, `SmolLM2-135M-Instruct-Q4_1`."""
     if recipe.source is None:
-        return f"{run}-lm"
+        return f"{run}-lm-corrected" if recipe.residual else f"{run}-lm"
     if recipe.is_remote:
         return Path(recipe.model or urlsplit(recipe.source.removeprefix(REMOTE)).netloc).name
     about = PACKAGED_LMS.get(recipe.source)
     name = Path(recipe.source).name if about is None else f"{about.split(',')[0]}-{about.rsplit(' ', 1)[1]}"
-    return name if recipe.finetune is None else f"{name}-finetuned"
+    name = name if recipe.finetune is None else f"{name}-finetuned"
+    return f"{name}-corrected" if recipe.residual else name
 
 
 def _models(

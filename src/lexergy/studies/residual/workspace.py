@@ -100,7 +100,7 @@ class StudiedRun:
             # Each energy's own folder: looking at another one does not throw the first one's rows away.
             f"{name}-{energy}",
             dict(settings),
-            [read_stage(self.run.folder / input_stage) for input_stage in ("windows", "lm", energy)],
+            [read_stage(self.run.folder / part) for part in ("windows", self.run.recipe.lm.folder, energy)],
             lambda stage: self._measure(stage, name, rows, settings, cut_anew),
         )
         store = stage_store(stage, ROWS)

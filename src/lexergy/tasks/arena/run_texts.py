@@ -106,7 +106,9 @@ class RunTexts:
         self, workspace: Workspace, name: str, context: RunContext, windows: Windows, writers: Sequence[Writer]
     ) -> list[Continued]:
         energies = {writer.energy for writer in writers if writer.energy is not None}
-        inputs = [read_stage(self.run.folder / part) for part in ("windows", "lm", *sorted(energies))]
+        inputs = [
+            read_stage(self.run.folder / part) for part in ("windows", self.run.recipe.lm.folder, *sorted(energies))
+        ]
         config = {
             "systems": [writer.system for writer in writers],
             "candidates": self.candidates,

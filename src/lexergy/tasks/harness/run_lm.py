@@ -139,7 +139,7 @@ class RunLM(LM):
 
     def get_model_info(self) -> dict[str, Any]:
         """What lm-eval puts beside its results."""
-        return {"lexergy": {"model": type(self).__name__, "lm": self.lm.source, "notes": self.notes}}
+        return {"lexergy": {"model": type(self).__name__, "lm": self.lm.name, "notes": self.notes}}
 
 
 def load_joint(run: Any, energy: str | None = None) -> ResidualEBM:

@@ -39,7 +39,7 @@ def build_windows(context: RunContext, stage: OpenStage) -> Facts:
     """Cut each split's documents into windows; keep at most as many as the recipe says, drawn at random."""
     facts: Facts = {"documents": {}, "windows": {}, "digests": {}}
     for split in SPLITS:
-        documents = getattr(context.splits, split)
+        documents = context.window_documents[split]
         windows = cut_windows(context, split)
         limit = getattr(context.recipe.windows, split)
         if limit is not None and limit < len(windows):
@@ -53,7 +53,7 @@ def build_windows(context: RunContext, stage: OpenStage) -> Facts:
 
 def cut_windows(context: RunContext, split: str) -> Windows:
     """All windows of a split's documents, of which a run keeps some."""
-    recipe, documents = context.recipe.windows, getattr(context.splits, split)
+    recipe, documents = context.recipe.windows, context.window_documents[split]
     try:
         return make_windows(
             context.encode(documents),

@@ -17,11 +17,14 @@ from lexergy.data.splits import Splits, split_documents
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM, weights_of
+from lexergy.models.causal.local_residuals import load_residual
 from lexergy.models.causal.state_features import StateFeatures, union
 from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.remote.opening import open_lm
+from lexergy.recipes.local_residuals import residual_folder
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.records import measured_windows, read_windows
 from lexergy.runs.stages import stage_seed
@@ -46,16 +49,59 @@ class RunContext:
 
     @cached_property
     def lm(self) -> LanguageModel:
-        """The run's LM, whose texts end where those of the windows do."""
-        lm = open_lm(self.folder / "lm", runtime=self.recipe.lm.runtime)
+        """The run's LM, whose texts end where those of the windows do; with its residuals, where it has any."""
+        return self._open_lm(self.recipe.lm.folder)
+
+    @cached_property
+    def frozen_lm(self) -> LanguageModel:
+        """The same without any residual."""
+        return self._open_lm("lm") if self.recipe.lm.residual else self.lm
+
+    def corrected_lm(self, kind: str, *, included: bool = True) -> CausalLM:
+        """The LM with the residuals up to this kind, that `included` or not."""
+        kinds = [residual.kind for residual in self.recipe.lm.residual]
+        last = kinds.index(kind) - (not included)
+        lm = weights_of(self.frozen_lm)
+        residuals = [load_residual(self.folder / residual_folder(kinds[last]), own) for own in kinds[: last + 1]]
+        return lm.corrected(residuals)
+
+    def _open_lm(self, stage: str) -> LanguageModel:
+        lm = open_lm(self.folder / stage, runtime=self.recipe.lm.runtime)
         return lm.ending() if self.recipe.windows.ends else lm
+
+    @property
+    def window_documents(self) -> dict[str, list[Document]]:
+        """What windows are cut from; where the LM is corrected, those to train on from documents no residual read."""
+        splits = self.splits
+        train = splits.train if not self.recipe.lm.residual else self._shared_out[1]
+        return {"train": train, "validation": splits.validation, "test": splits.test}
+
+    @property
+    def residual_documents(self) -> list[Document]:
+        """What residuals are fitted on."""
+        return self._shared_out[0]
+
+    @cached_property
+    def _shared_out(self) -> tuple[list[Document], list[Document]]:
+        """The training documents of residuals, and those of energies."""
+        documents, share = self.splits.train, self.recipe.lm.residual_fit.share
+        if len(documents) < 2:
+            raise LexergyError(
+                "there is one training document, and `lm.residual` needs some that no energy is trained on; expected "
+                "at least 2; give more documents, or cut it into several."
+            )
+        count = min(max(round(share * len(documents)), 1), len(documents) - 1)
+        generator = torch.Generator().manual_seed(stage_seed(self.recipe.split_seed, "residual documents"))
+        chosen = set(torch.randperm(len(documents), generator=generator)[:count].tolist())
+        own = [document for number, document in enumerate(documents) if number in chosen]
+        return own, [document for number, document in enumerate(documents) if number not in chosen]
 
     @cached_property
     def tokenizer(self) -> Any:
         if self.recipe.lm.finetune is not None:
             return load_tokenizer(self.folder / "lm")  # there before the LM itself is
         if self.recipe.lm.train is None:
-            return self.lm.tokenizer
+            return self.frozen_lm.tokenizer
         return load_tokenizer(self.folder / "tokenizer" / TOKENIZER_FOLDER)
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
 from lexergy.recipes.fitted_energies import FittedEnergyRecipe
+from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process, wait_until
@@ -25,6 +26,7 @@ from lexergy.tasks.residual.baselines import measure_baselines, train_baseline
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.residual.fitting import fit_energy
+from lexergy.tasks.residual.local_residuals import fit_residual, measure_residuals, read_positions
 from lexergy.tasks.residual.measure import generate_samples, measure_perplexity, measure_sums
 from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives, features_key
 
@@ -86,6 +88,8 @@ class _Run:
             # Before the long trainings: a corpus that is too short is told at once.
             windows = self._windows(tokenizer)
             base = self._trained_models(tokenizer)
+        lm = self._corrected_lm(windows, base["lm"])
+        base = {**base, "lm": lm}
         check_pairs(self.recipe, windows.facts["windows"]["train"])
         self._check_scores()
         negatives = self._negatives(windows, base["lm"])
@@ -114,7 +118,8 @@ class _Run:
             )
 
     def _found_lm(self) -> Stage:
-        config = {**self.plain["lm"], "content": fingerprint(str(self.recipe.lm.source))}
+        settings = {key: value for key, value in self.plain["lm"].items() if not key.startswith("residual")}
+        config = {**settings, "content": fingerprint(str(self.recipe.lm.source))}
         if self.recipe.lm.finetune is None:
             return self.stage("lm", config, [], partial(refer_to_lm, self.context))
         config["corpus"] = self.corpus
@@ -125,9 +130,12 @@ class _Run:
         return self.stage("tokenizer", config, [], partial(build_tokenizer, self.context))
 
     def _windows(self, reads_with: Stage) -> Stage:
+        config = {"corpus": self.corpus, "windows": self.plain["windows"]}
+        if self.recipe.lm.residual:
+            config["residual_share"] = self.recipe.lm.residual_fit.share
         return self.stage(
             "windows",
-            {"corpus": self.corpus, "windows": self.plain["windows"]},
+            config,
             [reads_with],
             partial(build_windows, self.context),
         )
@@ -150,6 +158,32 @@ class _Run:
             together=True,
         )
         return {"lm": lm, "masked_lm": masked_lm}
+
+    def _corrected_lm(self, windows: Stage, lm: Stage) -> Stage:
+        """The LM with its residuals, each a stage on top of those before it."""
+        residuals = self.recipe.lm.residual
+        if not residuals:
+            return lm
+        fit, lengths = self.recipe.lm.residual_fit.model_dump(mode="json"), self.plain["windows"]
+        read = {"corpus": self.corpus, "fit": fit, **{key: lengths[key] for key in ("prefix", "continuation")}}
+        if self.recipe.windows.ends:
+            read["ends"] = True
+        states = self.stage(RESIDUAL_STATES, read, [lm], partial(read_positions, self.context))
+        fitted: list[Stage] = []
+        for residual in residuals:
+            corrected = self.stage(
+                residual_folder(residual.kind),
+                residual.model_dump(mode="json"),
+                [states, *fitted],
+                partial(fit_residual, self.context, residual.kind, states),
+                together=residual.kind == "adapter",
+            )
+            fitted.append(corrected)
+        measured = {"windows": {split: windows.facts["digests"][split] for split in ("validation", "test")}}
+        if self.recipe.perplexity is not None:
+            measured["measured"] = self.plain["perplexity"]["windows"]
+        self.stage(RESIDUAL_PERPLEXITY, measured, fitted, partial(measure_residuals, self.context))
+        return fitted[-1]
 
     def _negatives(self, windows: Stage, lm: Stage) -> Stage:
         # Named by content: more test windows leave the negatives as they are.

@@ -24,7 +24,7 @@ from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.remote.opening import open_lm
-from lexergy.recipes.local_residuals import residual_folder
+from lexergy.recipes.local_residuals import ResidualKind, residual_folder
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.records import measured_windows, read_windows
 from lexergy.runs.stages import stage_seed
@@ -57,7 +57,7 @@ class RunContext:
         """The same without any residual."""
         return self._open_lm("lm") if self.recipe.lm.residual else self.lm
 
-    def corrected_lm(self, kind: str, *, included: bool = True) -> CausalLM:
+    def corrected_lm(self, kind: ResidualKind, *, included: bool = True) -> CausalLM:
         """The LM with the residuals up to this kind, that `included` or not."""
         kinds = [residual.kind for residual in self.recipe.lm.residual]
         last = kinds.index(kind) - (not included)

@@ -29,7 +29,7 @@ from lexergy.models.causal.positions import (
     position_log_probs,
     position_logits,
 )
-from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, AdapterRecipe, NgramRecipe, UnigramRecipe
+from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, AdapterRecipe, NgramRecipe, ResidualKind, UnigramRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.records import BARE, ESTIMATES_FILE
 from lexergy.runs.shards import num_shards, shard_rows
@@ -123,7 +123,7 @@ class Fitting:
         self.lm.corrected([*self.lm.residuals, residual]).save_pretrained(self.stage.folder)
 
 
-def fit_residual(context: RunContext, kind: str, read: Stage, stage: OpenStage) -> Facts:
+def fit_residual(context: RunContext, kind: ResidualKind, read: Stage, stage: OpenStage) -> Facts:
     """Fit one residual on top of those before it; the stage's folder is the LM with all of them."""
     lm = weights_of(context.corrected_lm(kind, included=False))
     return resolve_name(LOCAL_RESIDUALS[kind].fit)(

@@ -37,6 +37,14 @@ def test_the_json_of_mlm_scoring(tmp_path):
     assert utterance == Utterance("1272-1", (Hypothesis(" a", -5.1), Hypothesis(" b", -6.0)), "a")
 
 
+def test_hypotheses_are_in_the_order_of_their_numbers_however_long_these_are(tmp_path):
+    path = tmp_path / "list.json"
+    numbers = ["x", "9" * 5001, "10", "9"]
+    path.write_text(json.dumps({"u": {f"hyp_{number}": {"score": 0, "text": number} for number in numbers}}))
+    (utterance,) = load_nbest(path)
+    assert [hypothesis.text for hypothesis in utterance.hypotheses] == ["9", "10", "9" * 5001, "x"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -1,6 +1,7 @@
 """n-best lists: utterances with hypotheses, their first-pass scores and a reference."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -82,9 +83,10 @@ def _json_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]]
         yield id, [record[name] for name in names], record.get("ref")
 
 
-def _rank_of(name: str) -> tuple[int, str]:
+def _rank_of(name: str) -> tuple[float, str]:
     number = name.removeprefix("hyp_")
-    return (int(number) if number.isdecimal() else 2**31, name)
+    # As a float: Python refuses to read whole numbers of more than 4,300 digits.
+    return (float(number) if number.isdecimal() else math.inf, name)
 
 
 def _jsonl_records(text: str, path: Path) -> Iterator[tuple[str, list[Any], Any]]:

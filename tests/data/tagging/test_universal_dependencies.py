@@ -49,6 +49,8 @@ def test_what_is_no_tree_is_named():
         Unreadable("f:5", "It has 3 columns; expected CoNLL-U's 10, separated by tabs."),
     ]
     assert parsed[3].labels == LABELS
+    (far,) = parse_composed(row(1, "a", "X", "9" * 5000, "dep"), "f")  # more digits than Python reads as a number
+    assert isinstance(far, Unreadable)
 
 
 def test_english_ewt_by_name(tmp_path, monkeypatch):

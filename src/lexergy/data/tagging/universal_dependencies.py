@@ -44,7 +44,7 @@ def parse_composed(text: str, name: str, labelled: bool = True) -> Iterator[Tagg
         place = f"{name}:{(rows or block)[0].number}"
         if not rows:
             yield Unreadable(place, "The sentence has no words.")
-        elif not all(head.isdecimal() and int(head) <= len(rows) for head in heads):
+        elif not all(head.isdecimal() and float(head) <= len(rows) for head in heads):
             yield Unreadable(place, f"The heads are {' '.join(heads)}; expected numbers from 0 to {len(rows)}.")
         else:
             tags, relations = ([row.cells[column] for row in rows] for column in (UPOS, RELATION))

@@ -61,7 +61,7 @@ class Guard:
                     code="invalid_api_key",
                 )
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > limit:
+        if length.isdecimal() and float(length) > limit:
             return ApiError(413, f"the body has {length} bytes; expected at most {limit} on this server.")
         return None
 

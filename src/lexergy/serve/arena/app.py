@@ -96,7 +96,7 @@ def _guard(app: FastAPI) -> None:
     @app.middleware("http")
     async def limit(request: Request, call: Any) -> Response:
         length = request.headers.get("content-length", "")
-        if request.method == "POST" and not (length.isdecimal() and int(length) <= MOST_BYTES):
+        if request.method == "POST" and not (length.isdecimal() and float(length) <= MOST_BYTES):
             return JSONResponse({"error": f"The body must have at most {MOST_BYTES} bytes, and say how many."}, 413)
         response: Response = await call(request)
         response.headers.update(HEADERS)

@@ -51,7 +51,8 @@ def test_a_recipe_that_comes_along_is_of_one_kind(name):
 
 
 def test_the_recipes_that_the_pages_name_are_there():
-    assert {"quickstart", "from-scratch", "smollm2-bit", "smollm2-sotu"} <= packaged_recipes().keys()
+    named = {"quickstart", "from-scratch", "smollm2-bit", "smollm2-sotu", "smollm2-read-by-minilm"}
+    assert named | {"smollm2-read-by-gemma", "gemma-read-by-smollm2"} <= packaged_recipes().keys()
 
 
 @pytest.mark.parametrize("given", packaged_recipes())

@@ -87,6 +87,7 @@ class FittedEncoderEnergyRecipe(FittedEnergyRecipe):
     kind: Literal["fitted_encoder"]
     source: str
     layers: Annotated[Layers, Field(min_length=1)]
+    state_penalties: Penalties = (0.1, 0.3, 1.0)
 
     @property
     def outside_source(self) -> str:

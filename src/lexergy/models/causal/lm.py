@@ -315,7 +315,8 @@ def weights_of(lm: LanguageModel) -> CausalLM:
         return lm
     raise LexergyError(
         f"the LM {lm.source} runs elsewhere, and its weights and states are needed here; expected an energy that reads "
-        "text or tokens (`kind: encoder`, `linear`, `bilstm`), or an LM in this process (`source: smollm2-135m`)."
+        "text or tokens (`kind: fitted_reader`, `encoder`, `linear`, `bilstm`), or an LM in this process "
+        "(`source: smollm2-135m`)."
     )
 
 

@@ -248,7 +248,7 @@ class RemoteLM(LanguageModel):
     def _no_states(self) -> NoReturn:
         raise LexergyError(
             f"{self.server.label} does not hand out the LM's states, which this energy reads; expected an energy that "
-            "reads text or tokens, of kind `encoder`, `linear` or `bilstm`; or an LM in this process."
+            "reads text or tokens, of kind `fitted_reader`, `encoder`, `linear` or `bilstm`; or an LM in this process."
         )
 
     def _prompts(self, rows: Tensor) -> list[list[int]]:  # (B, P)

@@ -2,14 +2,19 @@
 
     python benchmarks/zero_shot.py read --texts texts.jsonl --lm smollm2-135m --cache runs/zero-shot/smollm2.safetensors
     python benchmarks/zero_shot.py table --sets sets.json --cache runs/zero-shot/smollm2.safetensors
+    python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --cache runs/zero-shot/people.safetensors
 
 Texts are records with `text`; statistics of their tokens are kept by the text's hash, so that a stopped reading goes on
 and all scorers come from one pass. A set names files of people's and of machines' texts:
-{"news by GPT-2": {"people": ["xsum.jsonl"], "machines": ["gpt2.jsonl"]}}.
+{"news by GPT-2": {"people": ["xsum.jsonl"], "machines": ["gpt2.jsonl"]}}. `people` reads what false positives of the
+default detector are calibrated on, excerpts of 40 to 320 words by people, and writes the numbers to people.json.
 """
 
 import argparse
 import json
+import math
+import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,24 +25,33 @@ from torch import Tensor
 from lexergy import CausalLM
 from lexergy.core.classification import Metric, classification_metrics
 from lexergy.core.zero_shot import SCORERS, TokenStatistics
-from lexergy.files import hash_of
+from lexergy.data.corpora import load_corpus
+from lexergy.data.plain_text import plain_text, whole_sentences
+from lexergy.data.style import style_of
+from lexergy.files import atomic_write_json, hash_of
+from lexergy.models import detection
+from lexergy.models.detection.default import LM, PEOPLE_FILE
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.progress import progress_bar
 
 BLOCK_TOKENS = 512
 SAVE_EVERY = 20
+PER_DOMAIN = 100
+FEWEST_WORDS, MOST_WORDS = 40, 320
 
 
 def read(texts: Sequence[Path], lm: str, cache: Path) -> None:
-    """Keep the statistics of each text's first block: (L - 1, 4)."""
+    keep([record["text"] for record in records(texts)], lm, cache)
+
+
+def keep(texts: Sequence[str], lm: str, cache: Path) -> dict[str, Tensor]:
+    """The statistics of each text's first block, (L - 1, 4), by its hash."""
     reader = ZeroShotReader(CausalLM.from_pretrained(lm), "likelihood")
     detector = Detector(reader, DetectorSettings(BLOCK_TOKENS))
     cache.parent.mkdir(parents=True, exist_ok=True)
     known = load_file(cache) if cache.exists() else {}
-    missing = [
-        text for text in dict.fromkeys(record["text"] for record in records(texts)) if hash_of(text) not in known
-    ]
+    missing = [text for text in dict.fromkeys(texts) if hash_of(text) not in known]
     with progress_bar("reading", len(missing)) as bar:
         for number, text in enumerate(missing, start=1):
             tokenised = detector.read(text)
@@ -46,6 +60,57 @@ def read(texts: Sequence[Path], lm: str, cache: Path) -> None:
             bar.advance(1)
             if number % SAVE_EVERY == 0 or number == len(missing):
                 save_file(known, cache)
+    return known
+
+
+def people(folder: Path, cache: Path) -> None:
+    """Write the energies of people's texts under the default LM by every scorer, their lengths, domains and styles."""
+    texts = [(domain, text) for domain, own in people_texts(folder).items() for text in own]
+    known = keep([text for _, text in texts], LM, cache)
+    rows = [known[hash_of(text)].double() for _, text in texts]
+    record = {
+        "lm": LM,
+        "tokens": [len(own) + 1 for own in rows],
+        "domains": [domain for domain, _ in texts],
+        "styles": [[round(value, 4) for value in style_of(whole_sentences(plain_text(text)))] for _, text in texts],
+        "energies": {
+            name: [round(float(terms(TokenStatistics(*own.T)).mean()), 5) for own in rows]
+            for name, terms in SCORERS.items()
+        },
+    }
+    atomic_write_json(Path(detection.__file__).parent / PEOPLE_FILE, record)
+
+
+def people_texts(folder: Path) -> dict[str, list[str]]:
+    """Excerpts of as many documents of each domain, their lengths log-uniform."""
+    generator = random.Random(0)
+    pairs = [json.loads(line)["human"] for line in (folder / "detect/xsum_gpt2-xl.jsonl").read_text().splitlines()]
+    sources = {
+        "news": pairs[-PER_DOMAIN:],
+        "speeches": [document.text for document in load_corpus("sotu")],
+        "encyclopaedia": [document.text for document in load_corpus(folder / "wikitext2/train.txt")],
+        "web": web_texts(folder / "ud_ewt"),
+    }
+    return {
+        domain: [excerpt(text, generator) for text in generator.sample(own, PER_DOMAIN)]
+        for domain, own in sources.items()
+    }
+
+
+def web_texts(folder: Path) -> list[str]:
+    """Weblogs, reviews, e-mails, newsgroups and answers of UD English-EWT, those of 40 words or more."""
+    content = "".join(path.read_text() for path in sorted(folder.glob("*.conllu")))
+    texts = [" ".join(re.findall(r"^# text = (.*)$", part, re.M)) for part in content.split("# newdoc id")[1:]]
+    return [text for text in texts if len(text.split()) >= FEWEST_WORDS]
+
+
+def excerpt(text: str, generator: random.Random) -> str:
+    """From the beginning of a sentence, where there is one."""
+    words = text.split()
+    count = round(math.exp(generator.uniform(math.log(FEWEST_WORDS), math.log(MOST_WORDS))))
+    start = generator.randrange(max(1, len(words) - count))
+    first = next((place for place in range(start, len(words) - count) if words[place - 1].endswith(".")), start)
+    return " ".join(words[first : first + count])
 
 
 def table(sets: Path, cache: Path) -> None:
@@ -83,8 +148,11 @@ def main() -> None:
     comparing = commands.add_parser("table")
     comparing.add_argument("--sets", type=Path, required=True)
     comparing.add_argument("--cache", type=Path, required=True)
+    calibrating = commands.add_parser("people")
+    calibrating.add_argument("--folder", type=Path, required=True)
+    calibrating.add_argument("--cache", type=Path, required=True)
     options = vars(parser.parse_args())
-    {"read": read, "table": table}[options.pop("command")](**options)
+    {"read": read, "table": table, "people": people}[options.pop("command")](**options)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.zero_shot import SCORERS, TokenStatistics, bits_ratio, cross_moments
+from lexergy.core.zero_shot import SCORERS, TokenStatistics, bits_ratio, cross_moments, rank_tail
 
 Q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]], dtype=torch.double)
 P = torch.tensor([[0.2, 0.2, 0.6], [0.3, 0.6, 0.1], [0.9, 0.05, 0.05]], dtype=torch.double)
@@ -38,10 +38,9 @@ def test_every_score_by_hand(p):
     expected = {
         "likelihood": centre,
         "log-rank": -sum(log_ranks) / 3,
-        "squared-log-rank": -sum(value**2 for value in log_ranks) / 3,
         "curvature": (sum(log_probs) - sum(means)) / math.sqrt(sum(variances)),
         "ratio": -(sum(log_probs) / sum(means)),
-        "evenness": -math.sqrt(sum((value - centre) ** 2 for value in log_probs) / 3),
+        "rank-tail": 0,
     }
     tokens = statistics(Q, p, TOKENS)
     found = {name: float(terms(tokens).mean()) for name, terms in SCORERS.items()}
@@ -60,8 +59,14 @@ def test_a_token_that_cannot_be_drawn_counts_nothing():
         torch.testing.assert_close(with_it, without)
 
 
-@pytest.mark.parametrize("name", SCORERS)
-def test_likelier_and_more_even_text_is_more_a_machines(name):
+def test_beyond_fifty_ranks_by_hand():
+    ranks = torch.tensor([0.0, 48, 49, 99, 4999]).double()
+    tokens = TokenStatistics(*(torch.zeros(5).double() for _ in range(3)), ranks.log1p())
+    assert rank_tail(tokens).tolist() == pytest.approx([0, 0, 0, -math.log(2), -math.log(100)])
+
+
+@pytest.mark.parametrize("name", [name for name in SCORERS if name != "rank-tail"])
+def test_likelier_text_is_more_a_machines(name):
     """A text of the likeliest tokens against the same with its second token an unlikely one."""
     expected, surprising = (statistics(Q, Q, tokens) for tokens in ([0, 1, 2], [0, 2, 2]))
     assert float(SCORERS[name](expected).mean()) > float(SCORERS[name](surprising).mean())

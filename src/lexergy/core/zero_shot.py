@@ -8,12 +8,14 @@ with r_t the number of tokens that q holds for more likely. Every score is a mea
 depend on the whole text, and is the higher the more the text is a machine's.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+TAIL = 50  # ranks
 _LEAST = 1e-6  # of a sum of variances, where an LM is certain of everything
 
 
@@ -53,15 +55,13 @@ def ratio(tokens: TokenStatistics) -> Tensor:
     return tokens.log_prob / -tokens.expected.mean().clamp_max(-_LEAST)
 
 
-def evenness(tokens: TokenStatistics) -> Tensor:
-    """Minus the standard deviation of log q(x_t) over the text: people are surprising by fits and starts."""
-    squares = (tokens.log_prob - tokens.log_prob.mean()).square()
-    return -squares / squares.mean().sqrt().clamp_min(_LEAST)
+def rank_tail(tokens: TokenStatistics) -> Tensor:
+    """Minus the mean of max(0, log((1 + r_t) / 50)): how far beyond an LM's 50 likeliest tokens a text goes (ours).
 
-
-def squared_log_rank(tokens: TokenStatistics) -> Tensor:
-    """Minus the mean of log(1 + r_t)^2: log-rank that counts the tokens nobody expected (ours)."""
-    return -tokens.log_rank.square()
+    Assistants write text of high likelihood and no curvature, samples at temperature 1 the reverse; both seldom write a
+    token that is far down in the ranks of an LM, and people do.
+    """
+    return -(tokens.log_rank - math.log(TAIL)).clamp_min(0)
 
 
 SCORERS: dict[str, Callable[[TokenStatistics], Tensor]] = {
@@ -69,8 +69,7 @@ SCORERS: dict[str, Callable[[TokenStatistics], Tensor]] = {
     "log-rank": log_rank,
     "curvature": curvature,
     "ratio": ratio,
-    "evenness": evenness,
-    "squared-log-rank": squared_log_rank,
+    "rank-tail": rank_tail,
 }
 """Terms (L - 1,) of each score, whose mean it is."""
 BITS_RATIO = "bits-ratio"

@@ -17,6 +17,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.conditions import TrainingConditions
+from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.readers import BlockReader, EncoderReader, StatesReader, TokenisedText
 from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.storage import fetched
@@ -46,9 +47,10 @@ class DetectorSettings:
 
     block_tokens: Annotated[int, Field(ge=FEWEST_TOKENS)]
     most_blocks: Annotated[int, Field(ge=1)] = 32  # of a very long text, so many are read, evenly spread
-    text: Calibration = field(default_factory=Calibration)
-    span: Calibration = field(default_factory=Calibration)  # of some words, read within their text
+    text: Calibration | None = field(default_factory=Calibration)  # None: an energy is worth no probability
+    span: Calibration | None = field(default_factory=Calibration)  # of some words, read within their text
     trained_on: TrainingConditions | None = None
+    people: PeopleTexts | None = None  # whom it accuses wrongly how often, known from texts not trained on
 
 
 _SETTINGS = TypeAdapter(DetectorSettings)
@@ -66,14 +68,14 @@ class Span:
     end: int
     tokens: int
     energy: float
-    probability: float
+    probability: float | None  # None of a detector that nobody trained
 
 
 @dataclass(frozen=True)
 class Detection:
     """What a detector says of one text. The higher the energy, the more it is a machine's."""
 
-    probability: float  # that a machine wrote it, where the share `prior` of all texts is a machine's
+    probability: float | None  # that a machine wrote it, where the share `prior` of all texts is a machine's
     prior: float
     energy: float  # mean over the blocks read
     tokens: int  # that were read
@@ -191,15 +193,16 @@ class Detector:
         self, text: TokenisedText, blocks: Sequence[Block], energies: Sequence[Tensor], prior: float
     ) -> Detection:
         energy, tokens = float(torch.stack([own.double().mean() for own in energies]).mean()), len(text.ids)
-        conditions = self.settings.trained_on
+        conditions, calibration = self.settings.trained_on, self.settings.text
+        unknown = (UNKNOWN,) if calibration else ()
         return Detection(
-            probability=self.settings.text.probability(energy, tokens, prior),
+            probability=calibration.probability(energy, tokens, prior) if calibration else None,
             prior=prior,
             energy=energy,
             tokens=tokens,
             blocks=len(blocks),
             share_read=_covered(text) / max(1, len(text.text)) if text.excerpts else 1.0,
-            warnings=tuple(conditions.warnings(energy, tokens)) if conditions else (UNKNOWN,),
+            warnings=tuple(conditions.warnings(energy, tokens)) if conditions else unknown,
             text=text.text,
             spans=tuple(self._spans(text, mean_by_token(tokens, blocks, energies), prior)),
         )
@@ -209,8 +212,11 @@ class Detector:
         spans = [span for block in blocks for span in text.words(block, SPAN_TOKENS)]
         lengths = torch.tensor([span.end - span.start for span in spans])  # (S,)
         means = torch.stack([energies[span.start : span.end].mean() for span in spans])  # (S,)
-        probabilities = self.settings.span.log_odds(means, lengths, prior).sigmoid()
-        for span, energy, probability in zip(spans, means.tolist(), probabilities.tolist(), strict=True):
+        calibration = self.settings.span
+        probabilities = (
+            calibration.log_odds(means, lengths, prior).sigmoid().tolist() if calibration else [None] * len(spans)
+        )
+        for span, energy, probability in zip(spans, means.tolist(), probabilities, strict=True):
             first, last = text.characters[span.start][0], text.characters[span.end - 1][1]
             yield Span(first, last, span.end - span.start, energy, probability)
 

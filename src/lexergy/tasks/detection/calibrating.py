@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from lexergy.core.calibration import Calibration, fit_calibration, fit_offset
+from lexergy.data.style import style_of
+from lexergy.errors import LexergyError
 from lexergy.models.detection.conditions import TrainingConditions, energy_ranges
 from lexergy.models.detection.detector import FEWEST_TOKENS, Detector
+from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.readers import TokenisedText
 from lexergy.tasks.detection.examples import Example
 from lexergy.tasks.detection.prepared import PreparedTexts, prepare_texts
@@ -34,6 +37,7 @@ def calibrated(detector: Detector, validation: PreparedTexts, train: PreparedTex
         text=fit_pieces(cuts, validation),
         span=fit_pieces(spans, validation),
         trained_on=_conditions(train, cuts),
+        people=_people(cuts, validation),
     )
     return Detector(detector.reader, settings)
 
@@ -55,10 +59,13 @@ def recalibrate(model: str | Path, examples: Sequence[Example], folder: str | Pa
     detector = Detector.from_pretrained(model)
     texts = prepare_texts(detector, examples)
     cuts, spans = read_pieces(detector, texts.texts)
-    before = detector.settings.text
-    after, span = (
-        fit_offset(own, *tensors(pieces, texts)) for own, pieces in ((before, cuts), (detector.settings.span, spans))
-    )
+    before, before_span = detector.settings.text, detector.settings.span
+    if before is None or before_span is None:
+        raise LexergyError(
+            f"the detector in `{model}` was not trained and has no probabilities to calibrate; expected one of `lexergy "
+            "detect train`; for a rate of false positives, give people's texts to `lexergy detect --calibrate`."
+        )
+    after, span = (fit_offset(own, *tensors(pieces, texts)) for own, pieces in ((before, cuts), (before_span, spans)))
     Detector(detector.reader, replace(detector.settings, text=after, span=span)).save_pretrained(folder)
     energies, tokens, is_machine, numbers = tensors(cuts, texts)
     is_whole = tokens == texts.tokens[torch.tensor(numbers)]
@@ -112,6 +119,21 @@ def tensors(pieces: Pieces, texts: PreparedTexts) -> tuple[Tensor, Tensor, Tenso
     """Energies, tokens, writers (N,) each, and texts, as `fit_calibration` takes them."""
     energies, tokens = torch.tensor(pieces.energies, dtype=torch.double), torch.tensor(pieces.tokens)
     return energies, tokens, texts.is_machine[torch.tensor(pieces.texts)], pieces.texts
+
+
+def _people(cuts: Pieces, texts: PreparedTexts) -> PeopleTexts:
+    """The whole texts of people."""
+    whole = {
+        number: energy
+        for energy, tokens, number in zip(*cuts, strict=True)
+        if tokens == len(texts.texts[number].ids) and not texts.is_machine[number]
+    }
+    return PeopleTexts(
+        energies=tuple(whole.values()),
+        tokens=tuple(len(texts.texts[number].ids) for number in whole),
+        domains=tuple(texts.sources[number] for number in whole),
+        styles=tuple(style_of(texts.texts[number].text) for number in whole),
+    )
 
 
 def _conditions(train: PreparedTexts, cuts: Pieces) -> TrainingConditions:

@@ -1,0 +1,55 @@
+"""The detector that needs no training, with what is known of people's texts under it."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from lexergy.core.zero_shot import BITS_RATIO
+from lexergy.errors import LexergyError
+from lexergy.files import read_json
+from lexergy.models.causal.lm import CausalLM
+from lexergy.models.detection.detector import Detector, DetectorSettings
+from lexergy.models.detection.people import PeopleTexts
+from lexergy.models.detection.zero_shot import ZeroShotReader
+
+LM = "smollm2-135m"
+SCORER = "rank-tail"
+PEOPLE_FILE = "people.json"  # energies of texts by people, by scorer; written by `benchmarks/zero_shot.py people`
+BLOCK_TOKENS = 512
+
+
+def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str = SCORER) -> Detector:
+    """A detector of one LM, or of two: the scoring LM first, then the sampling LM (`models.detection.zero_shot`).
+
+    For the default LM alone there are texts of people that false positives are calibrated on.
+    """
+    if not 1 <= len(lms) <= 2:
+        raise LexergyError(f"{len(lms)} LMs are given; expected one, or two.")
+    first, *rest = (CausalLM.from_pretrained(lm) for lm in lms)
+    reader = ZeroShotReader(first, scorer, rest[0] if rest else None)
+    most = reader.most_tokens
+    return Detector(
+        reader,
+        DetectorSettings(
+            block_tokens=BLOCK_TOKENS if most is None else min(BLOCK_TOKENS, most),
+            text=None,
+            span=None,
+            people=known_people(scorer) if tuple(lms) == (LM,) and scorer != BITS_RATIO else None,
+        ),
+    )
+
+
+def known_people(scorer: str) -> PeopleTexts:
+    """Texts of people under the default LM."""
+    record = _people()
+    return TypeAdapter(PeopleTexts).validate_python(
+        {**{name: record[name] for name in ("tokens", "domains", "styles")}, "energies": record["energies"][scorer]}
+    )
+
+
+@cache
+def _people() -> dict[str, Any]:
+    return read_json(files("lexergy.models.detection") / PEOPLE_FILE, dict)  # type: ignore[arg-type]

@@ -1,0 +1,132 @@
+"""Texts of people that false positives are calibrated on, and what they say of other texts (`core.conformal`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lexergy.core.conformal import (
+    benjamini_hochberg,
+    bin_of,
+    check_level,
+    length_bins,
+    mondrian_p_values,
+    texts_needed,
+)
+from lexergy.core.two_sample import two_sample_p_value
+from lexergy.data.style import Style, style_of
+from lexergy.errors import LexergyError
+
+DOUBT = 0.2  # up to this p-value a text is not called people's
+UNLIKE = 0.01  # p-value of the two-sample test below which texts are unlike those calibrated on
+MOST_COMPARED = 300  # texts of either set in that test
+SPARE = 2  # a bin of lengths holds so many times the texts that a level needs
+_ROUNDING = 1e-9
+
+Verdict = Literal["machine", "cannot tell", "people"]
+
+
+@dataclass(frozen=True)
+class PeopleTexts:
+    """The energies of n texts that people wrote, how long each is, of which domain and style."""
+
+    energies: tuple[float, ...]
+    tokens: tuple[int, ...]
+    domains: tuple[str, ...]
+    styles: tuple[Style, ...]
+
+    def __len__(self) -> int:
+        return len(self.energies)
+
+    def of_domain(self, domain: str) -> "PeopleTexts":
+        """Those of one domain."""
+        if domain not in self.domains:
+            known = ", ".join(dict.fromkeys(self.domains))
+            raise LexergyError(f"no calibration texts are of the domain `{domain}`; expected one of: {known}.")
+        own = [place for place, name in enumerate(self.domains) if name == domain]
+        return PeopleTexts(
+            tuple(self.energies[place] for place in own),
+            tuple(self.tokens[place] for place in own),
+            tuple(domain for _ in own),
+            tuple(self.styles[place] for place in own),
+        )
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """What people's texts say of one text.
+
+    Of texts by people like those calibrated on, at most the share `p_value` has as high an energy. `adjusted` is the
+    p-value after Benjamini and Hochberg over all texts asked about together.
+    """
+
+    p_value: float
+    adjusted: float
+    verdict: Verdict
+    compared_with: int  # texts of people, of about its length
+
+
+@dataclass(frozen=True)
+class FalsePositives:
+    """How many people may be accused: the share `rate` of people's texts, or of the texts accused (`among_accused`).
+
+    A text is called people's where its p-value is above `doubt`: of people's texts at most that share is not.
+    """
+
+    rate: float
+    doubt: float = DOUBT
+    among_accused: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.rate <= self.doubt < 1:
+            raise LexergyError(
+                f"a text is called people's above a p-value of {self.doubt:g}; expected at least the rate of false "
+                f"positives, {self.rate:g}, and less than 1."
+            )
+
+    def verdict(self, p_value: float, adjusted: float) -> Verdict:
+        if (adjusted if self.among_accused else p_value) <= self.rate + _ROUNDING:
+            return "machine"
+        return "people" if p_value > self.doubt else "cannot tell"
+
+
+def accuse(
+    people: PeopleTexts, energies: Sequence[float], tokens: Sequence[int], allowed: FalsePositives
+) -> list[Accusation]:
+    """What people's texts of about its length say of each of N texts."""
+    check_level(allowed.rate, len(people))
+    edges = length_bins(people.tokens, SPARE * texts_needed(allowed.rate))
+    bins, own = ([bin_of(count, edges) for count in counts] for counts in (people.tokens, tokens))
+    calibration = torch.tensor(people.energies, dtype=torch.double)
+    p_values = mondrian_p_values(torch.tensor(energies, dtype=torch.double), own, calibration, bins)
+    adjusted = benjamini_hochberg(p_values)
+    return [
+        Accusation(p_value, corrected, allowed.verdict(p_value, corrected), bins.count(edge))
+        for p_value, corrected, edge in zip(p_values.tolist(), adjusted.tolist(), own, strict=True)
+    ]
+
+
+def shift_warning(people: PeopleTexts, texts: Sequence[str]) -> str | None:
+    """A sentence where texts, as a detector reads them, are of another style than those calibrated on.
+
+    By a permutation test of the energy distance of `Style`s (`core.two_sample`). Whether people or machines wrote them
+    may change the style, too: a folder of machine text can be unlike people's for that alone.
+    """
+    if not texts:
+        return None
+    given = _spread([style_of(text) for text in texts])
+    p_value = two_sample_p_value(_spread(people.styles), given)
+    if p_value > UNLIKE:
+        return None
+    return (
+        f"the texts are unlike those of people that false positives are calibrated on (two-sample test of length and "
+        f"style, p = {p_value:.3g}): the rate holds for texts like those only; give your own with `--calibrate`"
+    )
+
+
+def _spread(styles: Sequence[Style]) -> Tensor:  # (N, F)
+    """At most so many, evenly spread."""
+    step = max(1, -(-len(styles) // MOST_COMPARED))
+    return torch.tensor(styles[::step], dtype=torch.double)

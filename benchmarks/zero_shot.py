@@ -37,7 +37,7 @@ from lexergy.progress import progress_bar
 
 BLOCK_TOKENS = 512
 SAVE_EVERY = 20
-PER_DOMAIN = 100
+PER_DOMAIN = 60
 FEWEST_WORDS, MOST_WORDS = 40, 320
 
 
@@ -86,7 +86,7 @@ def people_texts(folder: Path) -> dict[str, list[str]]:
     generator = random.Random(0)
     pairs = [json.loads(line)["human"] for line in (folder / "detect/xsum_gpt2-xl.jsonl").read_text().splitlines()]
     sources = {
-        "news": pairs[-PER_DOMAIN:],
+        "news": pairs[-2 * PER_DOMAIN :],
         "speeches": [document.text for document in load_corpus("sotu")],
         "encyclopaedia": [document.text for document in load_corpus(folder / "wikitext2/train.txt")],
         "web": web_texts(folder / "ud_ewt"),

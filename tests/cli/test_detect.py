@@ -267,7 +267,12 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
         (["train", "--human", "h", "--generator", "m", "--out", "x", "--top-k", "4.5"], "`--top-k` is 4.5"),
         (["train", "--human", "h", "--generator", "m", "--out", "x", "--top-p", "2"], "`top_p` is 2"),
         (["nowhere", "x.txt", "--prior", "1"], "`--prior` is 1"),
-        (["nowhere"], "FILE..."),
+        (["x.txt", "--lm", "a", "--false-positives", "0"], "`--false-positives` is 0"),
+        (["x.txt", "--false-positives", "0.1", "--false-discoveries", "0.1"], "expected one of them"),
+        (["x.txt", "--false-positives", "0.3", "--doubt", "0.2"], "expected at least the rate of false positives, 0.3"),
+        (["x.txt", "--explain"], "which a detector without training has not"),
+        (["x.txt", "--lines", "--false-discoveries", "0.1"], "known when all texts are judged"),
+        (["x.txt", "--domain", "news", "--calibrate", "y.txt"], "leave it out with texts of your own"),
     ],
 )
 def test_mistakes(arguments, part, text_pairs_file, capsys):
@@ -306,3 +311,89 @@ def test_shards_keep_no_spans(model, tmp_path, capsys):
     (tmp_path / "essay.txt").write_text(TEXT)
     assert detect(model, tmp_path / "essay.txt", "--out", tmp_path / "verdicts", "--explain") != 0
     assert "expected it without `--explain`" in capsys.readouterr().err
+
+
+@pytest.fixture
+def people_file(tmp_path):
+    path = tmp_path / "people.jsonl"
+    path.write_text("".join(json.dumps({"text": written(PEOPLE, seed)}) + "\n" for seed in range(100, 139)))
+    return path
+
+
+def test_without_a_model_an_lm_judges_and_people_are_seldom_accused(word_lm_folder, people_file, tmp_path, capsys):
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("".join(json.dumps({"text": written(PEOPLE, seed)}) + "\n" for seed in range(40)))
+    command = [asked, "--lm", word_lm_folder, "--scorer", "likelihood", "--calibrate", people_file]
+    assert detect(*command, "--false-positives", 0.1, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    verdicts = [text["verdict"] for text in result["texts"]]
+    assert verdicts.count("machine") <= 8  # 1 in 10 in expectation: more than 8 of 40 once in 70 tries
+    assert {"people", "cannot tell"} <= set(verdicts)
+    assert "warning" not in result
+    for text in result["texts"]:
+        assert text["probability"] is None
+        assert (text["verdict"] == "machine") == (text["p_value"] <= 0.1)
+        assert (text["verdict"] == "people") == (text["p_value"] > 0.2)
+        assert round(text["p_value"] * 40) == pytest.approx(text["p_value"] * 40)
+    assert detect(*command, "--false-discoveries", 0.1) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "adjusted" in shown
+    assert "P(machine)" not in shown
+    assert "calibrated on 39 texts of people (own): of the texts accused at most 10 %" in shown
+
+
+def test_texts_unlike_the_calibration_texts_are_told(word_lm_folder, people_file, tmp_path, capsys):
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("".join(json.dumps({"text": f"THE DAY, {n}: 'we' came -- (home)."}) + "\n" for n in range(20)))
+    assert detect(asked, "--lm", word_lm_folder, "--calibrate", people_file, "--json") == 0
+    assert "unlike those of people" in json.loads(capsys.readouterr().out)["warning"]
+    assert detect(asked, "--lm", word_lm_folder, "--calibrate", people_file) == 0
+    assert "warning: the texts are unlike those of people" in capsys.readouterr().out
+
+
+def test_a_rate_that_so_few_texts_cannot_support_is_refused(word_lm_folder, people_file, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    command = [tmp_path / "essay.txt", "--lm", word_lm_folder, "--false-positives", 0.01]
+    assert detect(*command, "--calibrate", people_file) == 2
+    assert "39 texts of people" in capsys.readouterr().err
+    assert detect(*command) == 2
+    assert "no texts of people are known to this detector" in capsys.readouterr().err
+
+
+def test_another_lm_without_calibration_gives_energies_alone(word_lm_folder, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    assert detect(tmp_path / "essay.txt", "--lm", word_lm_folder, "--scorer", "curvature") == 0
+    shown = capsys.readouterr().out
+    assert "energy" in shown
+    assert "p-value" not in shown
+
+
+def test_a_trained_detector_knows_people_it_was_calibrated_on(model, tmp_path, capsys):
+    (tmp_path / "essay.txt").write_text(TEXT)
+    assert detect(model, tmp_path / "essay.txt", "--false-positives", 0.3, "--json") == 0
+    (text,) = json.loads(capsys.readouterr().out)["texts"]
+    assert 0 < text["probability"] < 1
+    assert 0 < text["p_value"] <= 1
+    assert detect(model, tmp_path / "essay.txt", "--scorer", "likelihood") == 2
+    assert "leave them out, or the detector" in capsys.readouterr().err
+
+
+def test_lines_and_shards_say_what_a_table_does(word_lm_folder, people_file, tmp_path, capsys):
+    asked = tmp_path / "asked.csv"
+    asked.write_text('id,body\n1,"' + TEXT.replace(". ", '.\n""') + '"\n2,a\n3,' + TEXT.replace(",", "") + "\n")
+    command = [asked, "--text-field", "body", "--lm", word_lm_folder]
+    people = people_file.read_text().replace('"text"', '"body"')
+    people_file.write_text(people)
+    options = ["--calibrate", people_file, "--false-positives", 0.1]
+    assert detect(*command, *options, "--json") == 1
+    expected = json.loads(capsys.readouterr().out)["texts"]
+    for way in (["--lines"], ["--out", tmp_path / "out"]):
+        assert detect(*command, *options, *way) == 1
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert "reason" in rows[1]
+        judged = [rows[0], rows[2]]
+        assert [row["place"] for row in judged] == [text["place"] for text in expected]
+        for row, text in zip(judged, expected, strict=True):
+            assert row["energy"] == pytest.approx(text["energy"], abs=1e-5)
+            assert (row["p_value"], row["verdict"]) == (text["p_value"], text["verdict"])
+            assert "probability" not in row

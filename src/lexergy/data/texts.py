@@ -1,15 +1,28 @@
 """Texts to be judged one by one; one that cannot be read is reported with its place and the reason."""
 
+import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import IO
 
 from lexergy.data.corpora import corpus_files, read_parquet
-from lexergy.data.reading import decode_text, lines_of, read_record, read_text, starts_with_object, text_of
+from lexergy.data.reading import (
+    check_field,
+    decode_text,
+    lines_of,
+    read_record,
+    read_text,
+    starts_with_object,
+    text_of,
+)
 from lexergy.errors import LexergyError
 
 STDIN = "-"
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+LONGEST_CELL = 2**30  # characters
 SHOWN = 3  # of what cannot be read, named one by one
 
 
@@ -45,10 +58,10 @@ def text_files(sources: Iterable[str]) -> Iterator[str]:
 
 
 def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:
-    """The texts of files: a text file is one text; a JSONL or Parquet file has one in `text_field` of each line or row.
+    """The texts of files: a text file is one text; a JSONL, Parquet, CSV or TSV file has one in `text_field` of each row.
 
-    `-` is standard input, text or JSONL; a folder stands for the files below it; `.gz` is unpacked. What cannot be
-    read is yielded as such, and the reading goes on.
+    `-` is standard input, text or JSONL, of which a line is yielded when it is there; a folder stands for the files
+    below it; `.gz` is unpacked. What cannot be read is yielded as such, and the reading goes on.
     """
     for source in sources:
         try:
@@ -64,10 +77,14 @@ def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
     try:
         if name.lower().endswith(".parquet"):
             yield from _rows(name, text_field)
-        elif name != STDIN and name.removesuffix(".gz").endswith(".jsonl"):
+        elif name == STDIN:
+            yield from _piped(sys.stdin.buffer, text_field)
+        elif name.removesuffix(".gz").endswith(".jsonl"):
             yield from _records(name, lines_of(Path(name)), text_field)
+        elif Path(name.removesuffix(".gz")).suffix in DELIMITERS:
+            yield from _table(name, text_field)
         else:
-            yield from _texts(name, _content(name), text_field)
+            yield _checked(name, read_text(Path(name)))
     except LexergyError as error:
         yield Unreadable(name, str(error))
     except OSError as error:
@@ -79,15 +96,28 @@ def _rows(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
         yield _checked(f"{name}:{number}", text_of(record, text_field, f"row {number}"))
 
 
-def _content(name: str) -> str:
-    return decode_text(sys.stdin.buffer.read(), "Standard input") if name == STDIN else read_text(Path(name))
+def _table(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
+    csv.field_size_limit(LONGEST_CELL)
+    lines = (f"{line}\n" for line in lines_of(Path(name)))
+    reader = csv.DictReader(lines, delimiter=DELIMITERS[Path(name.removesuffix(".gz")).suffix])
+    check_field(text_field, reader.fieldnames or (), f"The file `{name}`")
+    try:
+        for record in reader:
+            yield _checked(f"{name}:{reader.line_num}", record[text_field] or "")
+    except csv.Error as error:
+        raise LexergyError(f"Line {reader.line_num + 1} is no row of a table: {error}.") from error
 
 
-def _texts(name: str, content: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
-    if name == STDIN and starts_with_object(content):
-        yield from _records(name, content.split("\n"), text_field)
+def _piped(pipe: IO[bytes], text_field: str) -> Iterator[PlacedText | Unreadable]:
+    first = pipe.readline()
+    while first and not first.strip():
+        first += pipe.readline()
+    begun = decode_text(first, "Standard input")
+    if starts_with_object(begun):
+        lines = (decode_text(line, "Standard input").removesuffix("\n") for line in pipe)
+        yield from _records(STDIN, chain(begun.split("\n")[:-1] or [begun], lines), text_field)
     else:
-        yield _checked(name, content)
+        yield _checked(STDIN, decode_text(first + pipe.read(), "Standard input"))
 
 
 def _records(name: str, lines: Iterable[str], text_field: str) -> Iterator[PlacedText | Unreadable]:

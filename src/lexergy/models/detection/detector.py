@@ -17,7 +17,7 @@ from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
 from lexergy.models.detection.conditions import TrainingConditions
-from lexergy.models.detection.people import PeopleTexts
+from lexergy.models.detection.people import Accusation, PeopleTexts
 from lexergy.models.detection.readers import BlockReader, EncoderReader, StatesReader, TokenisedText
 from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.storage import fetched
@@ -85,6 +85,7 @@ class Detection:
     text: str  # as it was read: whitespace, quotes and the end made plain
     spans: tuple[Span, ...]  # of what was read
     disguises: tuple[str, ...] = ()  # what was undone before it was read, in words
+    accusation: Accusation | None = None  # what texts of people say of it, where they were asked
 
 
 class Detector:

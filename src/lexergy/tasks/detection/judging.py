@@ -1,14 +1,29 @@
-"""Judge texts with a finished detector; what cannot be read or judged is named, the rest goes on."""
+"""Judge texts with a detector; what cannot be read or judged is named, the rest goes on."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import tee
 from typing import NamedTuple
 
 from lexergy.core.calibration import EVEN
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector
+from lexergy.models.detection.people import accuse, shift_warning
 from lexergy.progress import progress_bar
+from lexergy.tasks.detection.opening import Guarantee, OpenDetector, Opening
+
+
+class Question(NamedTuple):
+    """Which texts are asked about, and how they are read."""
+
+    sources: Sequence[str]
+    text_field: str = "text"
+    prior: float = EVEN
+    normalised: bool = True
+
+    def read(self) -> Iterator[PlacedText | Unreadable]:
+        return read_texts(self.sources, text_field=self.text_field)
 
 
 class Judged(NamedTuple):
@@ -21,23 +36,20 @@ class Judged(NamedTuple):
 class Judgement(NamedTuple):
     judged: list[Judged]
     unreadable: list[Unreadable]
+    guarantee: Guarantee | None
+    warning: str | None  # where the texts are unlike those that false positives are calibrated on
 
 
-def judge_sources(
-    model: str | Path,
-    sources: Sequence[str],
-    text_field: str = "text",
-    prior: float = EVEN,
-    *,
-    normalised: bool = True,
-) -> Judgement:
-    """Every text of some files and folders (see `read_texts`), judged by the detector in a folder."""
-    detector = Detector.from_pretrained(model)
-    read = list(read_texts(sources, text_field=text_field))
+def judge_sources(opening: Opening, question: Question) -> Judgement:
+    """Every text of some files and folders (see `read_texts`); where there is none, no detector is opened."""
+    read = list(question.read())
     texts = [entry for entry in read if isinstance(entry, PlacedText)]
     unreadable = [entry for entry in read if isinstance(entry, Unreadable)]
+    if not texts:
+        return Judgement([], unreadable, None, None)
+    detector, guarantee = opening.open()
     judged = []
-    detections = detector.detect((text.text for text in texts), prior=prior, normalised=normalised)
+    detections = _detections(detector, (text.text for text in texts), question)
     with progress_bar("texts", len(texts), enabled=len(texts) > 1) as bar:
         for text, detection in zip(texts, detections, strict=True):
             if isinstance(detection, LexergyError):
@@ -45,4 +57,42 @@ def judge_sources(
             else:
                 judged.append(Judged(text.place, detection))
             bar.advance(1)
-    return Judgement(judged, unreadable)
+    if guarantee is None:
+        return Judgement(judged, unreadable, None, None)
+    warning = shift_warning(guarantee.people, [detection.text for _, detection in judged])
+    return Judgement(_accused(judged, guarantee), unreadable, guarantee, warning)
+
+
+def judge_stream(opened: OpenDetector, question: Question) -> Iterator[Judged | Unreadable]:
+    """The same one after the other while they are read: of any number, and from a pipe that does not end."""
+    detector, guarantee = opened
+    asked, entries = tee(question.read())
+    detections = _detections(detector, (entry.text for entry in asked if isinstance(entry, PlacedText)), question)
+    for entry in entries:
+        if isinstance(entry, Unreadable):
+            yield entry
+            continue
+        detection = next(detections)
+        if isinstance(detection, LexergyError):
+            yield Unreadable(entry.place, str(detection))
+        elif guarantee is None:
+            yield Judged(entry.place, detection)
+        else:
+            yield from _accused([Judged(entry.place, detection)], guarantee)
+
+
+def _detections(detector: Detector, texts: Iterator[str], question: Question) -> Iterator[Detection | LexergyError]:
+    return detector.detect(texts, prior=question.prior, normalised=question.normalised)
+
+
+def _accused(judged: Sequence[Judged], guarantee: Guarantee) -> list[Judged]:
+    accusations = accuse(
+        guarantee.people,
+        [detection.energy for _, detection in judged],
+        [detection.tokens for _, detection in judged],
+        guarantee.allowed,
+    )
+    return [
+        Judged(place, replace(detection, accusation=accusation))
+        for (place, detection), accusation in zip(judged, accusations, strict=True)
+    ]

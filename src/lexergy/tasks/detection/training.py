@@ -32,7 +32,7 @@ from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
 from lexergy.tasks.detection.states import fit_states, states_detector
 
 DETECTOR, TF_IDF = "detector", "TF-IDF"
-CALIBRATION = "by length, with people's texts"  # in the key of the stage: detectors that were calibrated otherwise are trained again
+CALIBRATION = "by length, with people's texts"  # in the stage's key: those calibrated otherwise are trained again
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class _Training:
     def report_into(self, detector: Stage, stage: OpenStage) -> Facts:
         """All of a `DetectorReport` but its folder, which may be moved."""
         _, settings = read_settings(detector.folder)
-        assert settings.text is not None and settings.span is not None
+        assert settings.text is not None
+        assert settings.span is not None
         judged, test, seed = TextEnergies.load(detector.folder), self.texts.test, self.recipe.seed
         log_odds = settings.text.log_odds(judged.detector, test.tokens)
         methods = {DETECTOR: log_odds, **judged.baselines, TF_IDF: _tf_idf(self.texts)}

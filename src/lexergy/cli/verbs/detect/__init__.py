@@ -12,7 +12,7 @@ FILES = "files"
 
 
 class _FilesUnlessNamed(TyperGroup):
-    """`lexergy detect MODEL FILE...` is `lexergy detect files MODEL FILE...`."""
+    """`lexergy detect [MODEL] FILE...` is `lexergy detect files [MODEL] FILE...`."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
@@ -24,8 +24,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     help=(
-        "Machine or human? Judge texts, or train a detector on your own.\n\n"
-        "\b\n  lexergy detect MODEL FILE...    what `files` does\n  lexergy detect train --help\n"
+        "Machine or human? Judge texts, with or without a detector trained on your own.\n\n"
+        "\b\n  lexergy detect FILE...          without training: what `files` does\n"
+        "  lexergy detect MODEL FILE...    with a detector of `train`\n  lexergy detect train --help\n"
         "  lexergy detect calibrate --help\n"
         "  lexergy detect stress --help"
     ),

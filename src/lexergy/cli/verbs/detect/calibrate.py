@@ -6,7 +6,7 @@ import typer
 
 from lexergy.cli.options import Json, LocalOut
 from lexergy.cli.render import lexergy_command, print_json, print_lines, print_table
-from lexergy.cli.verbs.detect.files import DetectorFolder
+from lexergy.cli.verbs.detect.options import DetectorFolder
 from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
 
 MachineTexts = Annotated[list[str], typer.Option("--machine", help="Texts by machines, given in the same way.")]

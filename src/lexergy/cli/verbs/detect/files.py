@@ -4,29 +4,33 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lexergy.cli.engines import check_shards, in_parts
-from lexergy.cli.options import Html, Json, ShardsOut, TextField, as_written, known_place
+from lexergy.cli.options import Html, Json, ShardsOut, TextField
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
+from lexergy.cli.verbs.detect.options import (
+    Calibrate,
+    Domain,
+    Doubt,
+    FalseDiscoveryRate,
+    FalsePositiveRate,
+    LMs,
+    ModelAndSources,
+    Scorer,
+    false_positives,
+    opening,
+    split_model,
+)
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
-    from lexergy.tasks.detection.judging import Judged
+    from lexergy.tasks.detection.judging import Judged, Judgement, Question
+    from lexergy.tasks.detection.opening import Guarantee, Opening
 
 
-DetectorFolder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL", help="Folder written by `lexergy detect train`.", parser=as_written, callback=known_place
-    ),
-]
-Sources = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE...", help="Text files, JSONL files (a text a line), folders; `-` is stdin."),
-]
 Explain = Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")]
 
 Normalise = Annotated[
@@ -54,24 +58,41 @@ Prior = Annotated[
 ]
 
 
+Lines = Annotated[
+    bool, typer.Option("--lines", help="Print a JSON object a line as soon as each text is judged, for pipes.")
+]
+
+
 @in_parts
 def files(
-    model: DetectorFolder,
-    sources: Sources,
+    arguments: ModelAndSources,
     text_field: TextField = "text",
+    scorer: Scorer = None,
+    lm: LMs = None,
+    false_positive_rate: FalsePositiveRate = None,
+    false_discovery_rate: FalseDiscoveryRate = None,
+    doubt: Doubt = None,
+    calibrate: Calibrate = None,
+    domain: Domain = None,
     prior: Prior = 0.5,
     normalise: Normalise = True,
     explain: Explain = False,
     html: Html = None,
     out: ShardsOut = None,
+    lines: Lines = False,
     as_json: Json = False,
 ) -> None:
     """The probability that a machine wrote each text, and its energy (the higher, the more a machine's).
 
-    The probability is calibrated for the length of the text: a few words stay near the prior. The number of a span
-    (--explain, --html) is a probability too: that a machine wrote the text, judged by those words alone, calibrated on
-    spans. A warning says where a text is unlike those the detector was trained on: less than half or more than twice
-    their tokens, an energy far outside of theirs; its probability is then not to be trusted.
+    Without MODEL, an LM judges as it is (--scorer, --lm). That gives no probability, but a p-value: of people's texts
+    like those it was calibrated on, at most this share has as high an energy. Up to --false-positives, the verdict is
+    "machine"; above --doubt, "people"; between, "cannot tell". The rate holds for texts like the calibration texts:
+    give your own with --calibrate. A warning says where they look unlike.
+
+    Of a trained detector the probability is calibrated for the length of the text: a few words stay near the prior.
+    The number of a span (--explain, --html) is a probability too: that a machine wrote the text, judged by those words
+    alone, calibrated on spans. A warning says where a text is unlike those the detector was trained on: less than half
+    or more than twice their tokens, an energy far outside of theirs; its probability is then not to be trusted.
 
     Letters of other scripts that look Latin, characters that nobody sees and odd blanks are undone before a text is
     read, and told, since ordinary texts have none; --no-normalise reads texts as they are.
@@ -80,74 +101,160 @@ def files(
     evenly. What cannot be read is named on stderr, the rest is judged, and the exit status is 1.
 
     For very many texts, --out keeps what is found in a folder, in shards that --engine and --part share out, and one
-    JSON object a line is printed; a command that was stopped goes on where it was.
+    JSON object a line is printed; a command that was stopped goes on where it was. --lines keeps nothing and prints as
+    it reads.
 
     Examples:
 
     \b
+      lexergy detect essay.txt letters/
+      lexergy detect letters/ --false-positives 0.01 --calibrate my-own-letters/
       lexergy detect runs/detector essay.txt letters/
       lexergy detect runs/detector answers.jsonl --text-field answer --json
       lexergy detect runs/detector letters/ --prior 0.02
       cat essay.txt | lexergy detect runs/detector - --explain
       lexergy detect runs/detector essay.txt --html essay.html
       lexergy detect runs/detector answers.jsonl --out runs/answers --engine ray > verdicts.jsonl
+      tail -f answers.jsonl | lexergy detect runs/detector - --lines
     """
+    model, sources = split_model(arguments)
     check_shards(out, sources)
-    if out is not None:
-        _judge_into(out, model, sources, text_field, prior, normalise, explain or html is not None)
-        return
-    from lexergy.tasks.detection.judging import judge_sources
+    allowed = false_positives(false_positive_rate, false_discovery_rate, doubt)
+    how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
+    _check_output(how, explain or html is not None, out, lines)
+    from lexergy.tasks.detection.judging import Question, judge_sources
 
-    judged, unreadable = judge_sources(model, sources, text_field, prior, normalised=normalise)
+    question = Question(sources, text_field, prior, normalise)
+    if out is not None or lines:
+        _print_lines_of(_in_shards(out, how, question) if out is not None else _in_stream(how, question))
+        return
+    judgement = judge_sources(how, question)
     if as_json:
-        print_json({"texts": [_record(text, explain) for text in judged], "unreadable": unreadable})
-    elif judged:
-        _print(judged, explain)
+        _print_as_json(judgement, explain)
+    elif judgement.judged:
+        _print(judgement, explain)
     if html is not None:
         from lexergy.report.heat_map import write_heat_map
 
-        write_heat_map(judged, html)
+        write_heat_map(judgement.judged, html)
         print(f"written: {html}", file=sys.stderr)
-    for problem in unreadable:
+    for problem in judgement.unreadable:
         print(f"error: {problem.place}: {problem.reason}", file=sys.stderr)
-    if unreadable:
+    if judgement.unreadable:
         raise typer.Exit(1)
 
 
-def _judge_into(
-    out: Path, model: Path, sources: list[str], text_field: str, prior: float, normalise: bool, explained: bool
-) -> None:
-    if explained:
+def _check_output(how: "Opening", explained: bool, out: Path | None, lines: bool) -> None:
+    if explained and (out is not None or lines):
         raise LexergyError(
-            "`--out` keeps no spans; expected it without `--explain` and `--html`; leave one of them out."
+            "`--out` and `--lines` keep no spans; expected it without `--explain` and `--html`; leave one of them out."
         )
-    from lexergy.tasks.detection.file_judging import judge_into
+    if explained and how.model is None:
+        raise LexergyError(
+            "`--explain` and `--html` show probabilities of spans, which a detector without training has not; expected "
+            "MODEL, a folder of `lexergy detect train`."
+        )
+    if lines and how.allowed is not None and how.allowed.among_accused:
+        raise LexergyError(
+            "`--false-discoveries` is known when all texts are judged; expected it without `--lines`; give "
+            "`--false-positives`."
+        )
+    if lines and out is not None:
+        raise LexergyError("`--lines` keeps nothing and `--out` does; leave one of them out.")
 
+
+def _print_lines_of(records: Iterator[dict[str, Any]]) -> None:
     unreadable = 0
-    for verdict in judge_into(out, model, sources, text_field, prior, normalised=normalise):
-        print(json.dumps({name: value for name, value in verdict.items() if value is not None}, ensure_ascii=False))
-        unreadable += verdict["reason"] is not None
+    for record in records:
+        known = {name: value for name, value in record.items() if value is not None}
+        print(json.dumps(known, ensure_ascii=False), flush=True)
+        unreadable += record.get("reason") is not None
     if unreadable:
         print(f"error: {unreadable} texts could not be judged; each says its `reason`", file=sys.stderr)
         raise typer.Exit(1)
 
 
-def _record(judged: "Judged", explain: bool) -> dict:
+def _in_shards(out: Path, how: "Opening", question: "Question") -> Iterator[dict[str, Any]]:
+    from lexergy.tasks.detection.file_judging import judge_into
+
+    return judge_into(out, how, question)
+
+
+def _in_stream(how: "Opening", question: "Question") -> Iterator[dict[str, Any]]:
+    from lexergy.tasks.detection.judging import Judged, judge_stream
+
+    for entry in judge_stream(how.open(), question):
+        if not isinstance(entry, Judged):
+            yield to_plain(entry)
+            continue
+        record = _record(entry, False)
+        record.pop("adjusted", None)  # of one text among many it says nothing
+        yield record
+
+
+def _print_as_json(judgement: "Judgement", explain: bool) -> None:
+    print_json(
+        {
+            "texts": [_record(text, explain) for text in judgement.judged],
+            "unreadable": judgement.unreadable,
+            **({} if judgement.warning is None else {"warning": judgement.warning}),
+        }
+    )
+
+
+def _record(judged: "Judged", explain: bool) -> dict[str, Any]:
     record = {"place": judged.place, **to_plain(judged.detection)}
+    accusation = record.pop("accusation")
     if not explain:
         del record["spans"], record["text"]
-    return record
+    return {**record, **(accusation or {})}
 
 
-def _print(judged: "Sequence[Judged]", explain: bool) -> None:
-    rows = [
-        (visible(place), f"{detection.probability:.3f}", f"{detection.energy:+.2f}", str(detection.tokens))
-        for place, detection in judged
-    ]
-    print_table("Machine or human", ("text", "P(machine)", "energy", "tokens"), rows)
-    print_lines(*_notes(judged))
+def _print(judgement: "Judgement", explain: bool) -> None:
+    judged = judgement.judged
+    columns = {
+        "P(machine)": lambda detection: f"{detection.probability:.3f}",
+        "energy": lambda detection: f"{detection.energy:+.2f}",
+        "p-value": lambda detection: f"{detection.accusation.p_value:.3f}",
+        "adjusted": lambda detection: f"{detection.accusation.adjusted:.3f}",
+        "verdict": lambda detection: detection.accusation.verdict,
+        "tokens": lambda detection: str(detection.tokens),
+    }
+    if judgement.guarantee is None:
+        del columns["p-value"], columns["adjusted"], columns["verdict"]
+    elif not judgement.guarantee.allowed.among_accused:
+        del columns["adjusted"]
+    if judged[0].detection.probability is None:
+        del columns["P(machine)"]
+    rows = [(visible(place), *(cell(detection) for cell in columns.values())) for place, detection in judged]
+    words = [0, *(place for place, name in enumerate(columns, start=1) if name == "verdict")]
+    print_table("Machine or human", ("text", *columns), rows, words)
+    print_lines(*_notes(judged), *_meaning(judgement.guarantee), *_warning(judgement))
     if explain:
         _print_in_colours(judged)
+
+
+def _meaning(guarantee: "Guarantee | None") -> Iterator[str]:
+    """What the verdicts mean."""
+    if guarantee is None:
+        return
+    people, allowed = guarantee
+    share = f"{100 * allowed.rate:g} %"
+    whom = (
+        f"of the texts accused at most {share} is"
+        if allowed.among_accused
+        else f"of texts like theirs at most {share} is"
+    )
+    domains = ", ".join(dict.fromkeys(people.domains))
+    yield (
+        f"calibrated on {len(people)} texts of people ({domains}): {whom} accused wrongly; a p-value is the share of "
+        f"people's texts that go as high; up to {allowed.doubt:g}, the verdict is `cannot tell`"
+    )
+
+
+def _warning(judgement: "Judgement") -> Iterator[str]:
+    if judgement.warning is not None:
+        yield f"warning: {judgement.warning}"
 
 
 def _notes(judged: "Sequence[Judged]") -> Iterator[str]:

@@ -1,0 +1,36 @@
+"""Texts to be judged: tables, and pipes that are read while they are written."""
+
+import io
+import os
+
+import pytest
+
+from lexergy.data.texts import PlacedText, Unreadable, read_texts
+
+
+def test_a_pipe_is_read_line_by_line(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe, io.TextIOWrapper(os.fdopen(reading, "rb")) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        pipe.write(b'\n{"text": "first"}\n')
+        pipe.flush()
+        texts = read_texts(["-"])
+        assert next(texts) == PlacedText("-:2", "first")
+        pipe.write('no json\n{"text": "third \u2028"}'.encode())
+        pipe.close()
+        refused, last = texts
+    assert isinstance(refused, Unreadable)
+    assert last == PlacedText("-:4", "third \u2028")
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
+    rows = [["id", "body"], ["1", '"two\nlines, ""said"""'], ["2", ""], ["3", "x" * 200_000]]
+    path = tmp_path / name
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    first, empty, long = read_texts([str(path)], text_field="body")
+    assert first == PlacedText(f"{path}:3", 'two\nlines, "said"')
+    assert isinstance(empty, Unreadable)
+    assert len(long.text) == 200_000
+    (missing,) = read_texts([str(path)])
+    assert "has no field `text`; set `text_field` to one of: id, body" in missing.reason

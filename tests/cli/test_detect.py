@@ -397,3 +397,29 @@ def test_lines_and_shards_say_what_a_table_does(word_lm_folder, people_file, tmp
             assert row["energy"] == pytest.approx(text["energy"], abs=1e-5)
             assert (row["p_value"], row["verdict"]) == (text["p_value"], text["verdict"])
             assert "probability" not in row
+
+
+def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text_pairs_file, tmp_path, capsys):
+    fields = ["--human-field", "human", "--machine-field", "machine"]
+    command = ["evaluate", text_pairs_file, *fields, "--lm", word_lm_folder, "--by", "file,length"]
+    assert detect(*command, "--report", tmp_path / "page.html") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "ROC AUC" in shown
+    assert "By length" in shown
+    page = (tmp_path / "page.html").read_text()
+    assert "<td>pairs.jsonl</td>" in page
+    assert detect(*command, "--report", tmp_path / "page.md", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["overall"]["people"] == found["overall"]["machines"] == 30
+    assert found["by"]["file"]["pairs.jsonl"] == found["overall"]
+    assert "| pairs.jsonl | 30 | 30 |" in (tmp_path / "page.md").read_text()
+    assert detect("evaluate", text_pairs_file, "--lm", word_lm_folder) == 2
+    assert "there is no field `label`" in capsys.readouterr().err
+
+
+def test_an_evaluation_of_a_trained_detector(model, text_pairs_file, capsys):
+    fields = ["--human-field", "human", "--machine-field", "machine"]
+    assert detect("evaluate", model, text_pairs_file, *fields, "--false-positives", 0.3, "--json") == 0
+    overall = json.loads(capsys.readouterr().out)["overall"]
+    assert 0 <= overall["calibration_error"]["value"] <= 1
+    assert 0 <= overall["accused"][0] <= 1

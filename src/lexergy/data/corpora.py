@@ -182,11 +182,12 @@ def _read_records(text: str, path: Path, text_field: str) -> Iterator[dict[str, 
         yield read_record(line, f"Line {number} of `{path}`", text_field)
 
 
-def read_parquet(path: Path, text_field: str) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file that has this column."""
+def read_parquet(path: Path, text_field: str | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, which has this column."""
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
+        if text_field is not None:
+            check_field(text_field, file.schema_arrow.names, f"The file `{path}`")
         for batch in file.iter_batches():
             yield from batch.to_pylist()
     except LexergyError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lexergy.data.corpora import read_parquet
 from lexergy.data.reading import hub_dataset, numbered_lines, read_object, read_text
 from lexergy.errors import LexergyError
 
@@ -57,6 +58,7 @@ class Question:
     answers: tuple[Span, ...]
 
 
+LONGEST_CELL = 2**30  # characters
 HUB = "glue"
 HUB_REMEDY = "fetch it where the Hub can be reached, and give it as a JSONL or CSV file"
 GLUE_NAME = "nyu-mll/glue"
@@ -78,7 +80,7 @@ def load_labelled(source: str, fields: Fields) -> list[LabelledText]:
     if source.startswith(f"{HUB}:"):
         return _glue(source)
     texts = []
-    for place, record in _records(source):
+    for place, record in read_records(source):
         label = None if fields.label is None else _string(record, fields.label, place)
         pair = None if fields.pair is None else _string(record, fields.pair, place)
         text = _string(record, fields.text, place)
@@ -97,7 +99,7 @@ def load_questions(source: str) -> list[Question]:
         return [_question(record, f"{source}:{number}") for number, record in enumerate(dataset)]
     if Path(source).suffix == ".json":
         return _not_empty(list(_squad_json(source)), source)
-    return _not_empty([_question(record, place) for place, record in _records(source)], source)
+    return _not_empty([_question(record, place) for place, record in read_records(source)], source)
 
 
 def _glue(source: str) -> list[LabelledText]:
@@ -119,22 +121,27 @@ def _glue(source: str) -> list[LabelledText]:
     ]
 
 
-def _records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of a file, each with its place, `file:line`."""
+def read_records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a JSONL, CSV, TSV or Parquet file, each with its place, `file:line`."""
     path = Path(source).expanduser()
     kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if not path.is_file():
         raise LexergyError(
             f"The file `{source}` does not exist; check the path, or name a task as `{HUB}:rte:train` or `squad:train`."
         )
+    if kind == ".parquet":
+        rows = read_parquet(path)
+        yield from ((f"{source}:{number}", record) for number, record in enumerate(rows, start=1))
+        return
     content = read_text(path)
     if kind in (".csv", ".tsv"):
+        csv.field_size_limit(LONGEST_CELL)
         yield from _rows(source, csv.DictReader(io.StringIO(content), delimiter="," if kind == ".csv" else "\t"))
     elif kind == ".jsonl":
         for number, line in numbered_lines(content):
             yield f"{source}:{number}", read_object(line, f"{source}:{number}")
     else:
-        raise LexergyError(f"The file `{source}` is of an unknown kind; expected .jsonl, .csv or .tsv.")
+        raise LexergyError(f"The file `{source}` is of an unknown kind; expected .jsonl, .csv, .tsv or .parquet.")
 
 
 def _rows(source: str, reader: "csv.DictReader[str]") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from lexergy.data.corpora import corpus_files, read_parquet
+from lexergy.data.labelled import LONGEST_CELL
 from lexergy.data.reading import (
     check_field,
     decode_text,
@@ -22,7 +23,6 @@ from lexergy.errors import LexergyError
 
 STDIN = "-"
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
-LONGEST_CELL = 2**30  # characters
 SHOWN = 3  # of what cannot be read, named one by one
 
 
@@ -58,7 +58,7 @@ def text_files(sources: Iterable[str]) -> Iterator[str]:
 
 
 def read_texts(sources: Iterable[str], *, text_field: str = "text") -> Iterator[PlacedText | Unreadable]:
-    """The texts of files: a text file is one text; a JSONL, Parquet, CSV or TSV file has one in `text_field` of each row.
+    """The texts of files: a text file is one text; JSONL, Parquet, CSV and TSV files have one in `text_field` of a row.
 
     `-` is standard input, text or JSONL, of which a line is yielded when it is there; a folder stands for the files
     below it; `.gz` is unpacked. What cannot be read is yielded as such, and the reading goes on.

@@ -29,6 +29,7 @@ SETTINGS_FILE = "detector.json"
 STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies
 FORMAT = 2
 SPAN_TOKENS = 16
+LOWEST = -1e9  # the score of a text that cannot be judged; finite, as JSON wants it
 FEWEST_TOKENS = 2  # nothing predicts the first
 # Characters per token: as many blocks, half shared, hold about 2.5 for each; no tokenizer needs 8 in plain text.
 _LONG, _EXCERPT = 2.5, 8
@@ -147,6 +148,13 @@ class Detector:
             detections = self.judge([text for text, _ in group if self.blocks_of(text)], prior)
             for text, disguises in group:
                 yield replace(next(detections), disguises=disguises) if self.blocks_of(text) else _too_short(text)
+
+    def scores(self, texts: Iterable[str]) -> list[float]:
+        """The energies alone, as others' evaluations want them: the higher, the more a machine's.
+
+        A text too short to be judged has the lowest: nobody is accused for a word.
+        """
+        return [LOWEST if isinstance(judged, LexergyError) else judged.energy for judged in self.detect(texts)]
 
     def _groups(self, texts: Iterable[Normalised]) -> Iterator[list[tuple[TokenisedText, tuple[str, ...]]]]:
         """Texts that are read together, with their disguises: so many that batches fill, so few that a bar moves."""

@@ -63,7 +63,7 @@ def recalibrate(model: str | Path, examples: Sequence[Example], folder: str | Pa
     if before is None or before_span is None:
         raise LexergyError(
             f"the detector in `{model}` was not trained and has no probabilities to calibrate; expected one of "
-            "`lexergy detect train`; for a rate of false positives, give people's texts to `lexergy detect --calibrate`."
+            "`lexergy detect train`; false positives are calibrated by `lexergy detect --calibrate`."
         )
     after, span = (fit_offset(own, *tensors(pieces, texts)) for own, pieces in ((before, cuts), (before_span, spans)))
     Detector(detector.reader, replace(detector.settings, text=after, span=span)).save_pretrained(folder)

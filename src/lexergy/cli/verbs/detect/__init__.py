@@ -4,6 +4,7 @@ import typer
 from typer.core import TyperGroup
 
 from lexergy.cli.verbs.detect.calibrate import calibrate
+from lexergy.cli.verbs.detect.evaluate import evaluate
 from lexergy.cli.verbs.detect.files import files
 from lexergy.cli.verbs.detect.stress import stress
 from lexergy.cli.verbs.detect.train import train
@@ -27,11 +28,12 @@ app = typer.Typer(
         "Machine or human? Judge texts, with or without a detector trained on your own.\n\n"
         "\b\n  lexergy detect FILE...          without training: what `files` does\n"
         "  lexergy detect MODEL FILE...    with a detector of `train`\n  lexergy detect train --help\n"
-        "  lexergy detect calibrate --help\n"
+        "  lexergy detect evaluate --help\n  lexergy detect calibrate --help\n"
         "  lexergy detect stress --help"
     ),
 )
 app.command("train")(train)
 app.command("calibrate")(calibrate)
 app.command("stress")(stress)
+app.command("evaluate")(evaluate)
 app.command(FILES)(files)

@@ -422,4 +422,4 @@ def test_an_evaluation_of_a_trained_detector(model, text_pairs_file, capsys):
     assert detect("evaluate", model, text_pairs_file, *fields, "--false-positives", 0.3, "--json") == 0
     overall = json.loads(capsys.readouterr().out)["overall"]
     assert 0 <= overall["calibration_error"]["value"] <= 1
-    assert 0 <= overall["accused"][0] <= 1
+    assert 0 <= overall["accused"]["value"] <= 1

@@ -59,8 +59,8 @@ def test_a_token_that_cannot_be_drawn_counts_nothing():
         torch.testing.assert_close(with_it, without)
 
 
-def test_beyond_fifty_ranks_by_hand():
-    ranks = torch.tensor([0.0, 48, 49, 99, 4999]).double()
+def test_beyond_a_hundred_ranks_by_hand():
+    ranks = torch.tensor([0.0, 98, 99, 199, 9999]).double()
     tokens = TokenStatistics(*(torch.zeros(5).double() for _ in range(3)), ranks.log1p())
     assert rank_tail(tokens).tolist() == pytest.approx([0, 0, 0, -math.log(2), -math.log(100)])
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-TAIL = 50  # ranks
+TAIL = 100  # ranks
 _LEAST = 1e-6  # of a sum of variances, where an LM is certain of everything
 
 
@@ -56,7 +56,7 @@ def ratio(tokens: TokenStatistics) -> Tensor:
 
 
 def rank_tail(tokens: TokenStatistics) -> Tensor:
-    """Minus the mean of max(0, log((1 + r_t) / 50)): how far beyond an LM's 50 likeliest tokens a text goes (ours).
+    """Minus the mean of max(0, log((1 + r_t) / 100)): how far beyond an LM's 100 likeliest tokens a text goes (ours).
 
     Assistants write text of high likelihood and no curvature, samples at temperature 1 the reverse; both seldom write a
     token that is far down in the ranks of an LM, and people do.

@@ -38,7 +38,7 @@ def test_the_same_examples_from_jsonl_csv_and_tsv(tmp_path):
         ("f.csv", "text,label\na,1\nb\n", "f.csv:3: expected 2 columns"),
         ("f2.csv", "text\rlabel\na,1\n", "f2.csv:1: new-line character"),
         ("g.jsonl", "\n", "holds no records"),
-        ("h.txt", "text", "unknown kind; expected .jsonl, .csv or .tsv"),
+        ("h.txt", "text", "unknown kind; expected .jsonl, .csv, .tsv or .parquet"),
     ],
 )
 def test_mistakes_name_their_line(tmp_path, name, content, message):

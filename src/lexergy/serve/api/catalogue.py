@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import torch
 
 import lexergy
+from lexergy.errors import LexergyError
 from lexergy.files import hash_of
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM
@@ -111,9 +112,19 @@ def load_catalogue(source: Source) -> Catalogue:
     result = load_run(source.run)
     context = RunContext(result.recipe, result.folder)
     joints = {name: context.joint(name) for name in result.energies}
-    detector = None if source.detector is None else Detector.from_pretrained(source.detector)
+    detector = None if source.detector is None else _trained_detector(source.detector)
     scorers = {} if source.scorer is None else {Path(source.scorer).name: load_scorer(source.scorer)}
     return catalogue_of(result.recipe, context.lm, joints, detector, scorers)
+
+
+def _trained_detector(folder: str | Path) -> Detector:
+    detector = Detector.from_pretrained(folder)
+    if detector.settings.text is None:
+        raise LexergyError(
+            f"the detector in `{folder}` was not trained and gives no probabilities; expected one of `lexergy detect "
+            "train`, which does."
+        )
+    return detector
 
 
 def catalogue_of(

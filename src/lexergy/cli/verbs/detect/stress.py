@@ -7,7 +7,7 @@ import typer
 from lexergy.cli.options import Json, LocalOut, Seed, at_least
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.cli.verbs.detect.calibrate import MachineTexts
-from lexergy.cli.verbs.detect.files import DetectorFolder
+from lexergy.cli.verbs.detect.options import DetectorFolder
 from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
 
 if TYPE_CHECKING:

@@ -44,6 +44,8 @@ PROMPT = ["--prompt", "our union"]
         (["reproduce", "figure-1", "--seeds", "0"], ["`--seeds` is 0", "`0,` is the seed 0"]),
         (["reproduce", "figure-1", "--seeds", "1,x"], ["`--seeds` is 1,x", "as in 0,1,2"]),
         (["reproduce", "figure-1", "--seeds", "1,1"], ["`--seeds` is 1,1", "each seed once"]),
+        (["reproduce", "figure-1", "--set", "samples"], ["`--set` is samples", "as in windows=500"]),
+        (["reproduce", "figure-1", "--set", "sample=9"], ["no setting `sample`", "expected one of"]),
         (["reproduce", "figure-1", "--recipe", "nowhere.yaml"], ["no recipe `nowhere.yaml`"]),
         (["reproduce", "figure-1", "--recipe", "quickstart"], ["has no energy `bit`", "`--energy`"]),
         (["genrate"], ["genrate", "Did you mean 'generate'?"]),

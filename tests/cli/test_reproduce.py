@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lexergy.cli.main import run_command
-from lexergy.cli.verbs.reproduce import read_seeds
+from lexergy.cli.verbs.reproduce import read_seeds, read_settings
 from lexergy.errors import LexergyError
 from toys.commands import json_of
 
@@ -55,3 +55,12 @@ def test_seeds(text, seeds):
 def test_what_is_no_number_of_seeds_is_refused(text):
     with pytest.raises(LexergyError, match="`--seeds`"):
         read_seeds(text)
+
+
+def test_settings():
+    assert read_settings(None) == {}
+    assert read_settings("windows=500, judge=smollm2-135m,top_k=none") == {
+        "windows": 500,
+        "judge": "smollm2-135m",
+        "top_k": None,
+    }

@@ -104,6 +104,15 @@ def test_mistakes(toy_studies):
         toy_studies.reproduce("figure-1", energy="sum")
 
 
+def test_other_settings_are_asked_for_by_name(toy_studies):
+    page = toy_studies.reproduce("figure-3", changes={"windows": 5, "top_k": 4})
+    assert page.circumstances.settings == {"energy": "bit", "windows": 5, "candidates": 12, "top_k": 4}
+    with pytest.raises(LexergyError, match=r"no setting `window`; expected one of windows, candidates, top_k"):
+        toy_studies.reproduce("figure-3", changes={"window": 5})
+    with pytest.raises(LexergyError, match=r"the setting `windows` is 'few'; expected something like 9"):
+        toy_studies.reproduce("figure-3", changes={"windows": "few"})
+
+
 def test_the_command_that_makes_a_study_again():
     options = {"--seeds": "3", "--recipe": "my recipe.yaml", "--energy": None}
     assert command_line("figure-1", options) == "lexergy reproduce figure-1 --seeds 3 --recipe 'my recipe.yaml'"

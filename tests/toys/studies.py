@@ -19,7 +19,7 @@ from toys.recipes import ENERGIES, TRAINING, TRANSFORMER, residual_recipe
 
 LANGUAGE_MODEL = {**TRANSFORMER, "vocab_size": 400, "training": {**TRAINING, "max_steps": 60}}
 TINY = "tiny"
-SMALL = {"energy": "bit", "windows": 9, "samples": 8, "candidates": 12}
+SMALL = {"energy": "bit", "windows": 9, "samples": 8, "candidates": 12, "token_by_token": 2}
 FURTHER = {"kind": "refreshed", "of": "unit", "candidates": 4, "training": TRAINING}
 
 

@@ -33,15 +33,17 @@ def reproduce(
     seeds: Sequence[int] = (0,),
     recipe: str | Path | None = None,
     energy: str | None = None,
+    changes: Settings | None = None,
     runs: str | Path = RUNS,
     progress: bool = True,
 ) -> StudyPage:
     """Carry out a study, whose page has this name.
 
-    What is finished is only read, and what was killed goes on. `recipe` and `energy` replace those of the size.
+    What is finished is only read, and what was killed goes on. `recipe` and `energy` replace those of the size, and
+    `changes` others of its settings.
     """
     chosen = _size(study, size)
-    settings = _settings(name, chosen, energy)
+    settings = _changed(name, _settings(name, chosen, energy), changes or {})
     loaded = load_recipe(chosen.recipe if recipe is None else recipe, study.workspace.recipe)
     _check_energy(loaded, settings)
     evidence: list[Any] = []
@@ -77,6 +79,17 @@ def _settings(name: str, size: Size, energy: str | None) -> Settings:
     if "energy" not in size.settings:
         raise LexergyError(f"`energy` is {energy}; the study {name} compares several; leave it out.")
     return {**size.settings, "energy": energy}
+
+
+def _changed(name: str, settings: Settings, changes: Settings) -> Settings:
+    for key, value in changes.items():
+        if key not in settings or key == "energy":
+            listed = ", ".join(known for known in settings if known != "energy")
+            raise LexergyError(f"the study {name} has no setting `{key}`; expected one of {listed or 'none'}.")
+        usual = settings[key]
+        if None not in (usual, value) and type(value) is not type(usual):
+            raise LexergyError(f"the setting `{key}` is {value!r}; expected something like {usual!r}.")
+    return {**settings, **changes}
 
 
 def _check_energy(recipe: Any, settings: Settings) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from lexergy.core.estimation.findings import Verdict
 from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.local_residuals import UnigramResidual
 from lexergy.models.energies import StatesEnergy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.scoring.kinds import load_scorer
@@ -27,7 +28,8 @@ from toys.energies import wake
 from toys.runs import RECIPE, TRAINING, make_run
 
 HOLDS, FAILS = Verdict.HOLDS, Verdict.DOES_NOT_HOLD
-SETTINGS = {"candidates": 20, "top_k": None}
+SETTINGS = {"candidates": 20, "top_k": None, "token_by_token": None}
+USUAL = [name for name in WRITERS if name not in ("frozen", "tokens")]
 N, C, D = 90, 12, 6
 
 
@@ -45,7 +47,7 @@ def test_each_writer_writes_what_it_is_said_to(subject):
     ids = range(4)
     windows = subject.windows.select(ids)
     written = write(subject, windows, ids)
-    assert list(written) == list(WRITERS)
+    assert list(written) == USUAL
     options = {"num_samples": 20, "max_new_tokens": 6, "seed": 5, "prefix_ids": ids}
     samples = subject.joint.lm.sample(windows.prefixes, features=subject.joint.energy.features, **options)
     energies = subject.joint.score(windows.prefixes, samples.tokens, samples.features)
@@ -62,7 +64,7 @@ def test_each_writer_writes_what_it_is_said_to(subject):
     for number in ids:
         assert written["joint"].tokens[number].tolist() in samples.tokens[number].tolist()
     costs = {name: set(texts.drawn.tolist()) for name, texts in written.items()}
-    assert costs == {name: {0 if name == "people" else 6 if name == "base" else 120} for name in WRITERS}
+    assert costs == {name: {0 if name == "people" else 6 if name == "base" else 120} for name in USUAL}
 
 
 def test_smc_and_importance_sampling_follow_the_energy(subject):
@@ -86,7 +88,7 @@ def test_smc_and_importance_sampling_follow_the_energy(subject):
 def test_a_text_depends_on_its_own_window_alone(subject):
     whole = rows(subject, range(4)).to_pydict()
     parts = [rows(subject, ids).to_pydict() for ids in (range(3), range(3, 4))]
-    for name in WRITERS:
+    for name in USUAL:
         assert whole[f"{name}_text"] == parts[0][f"{name}_text"] + parts[1][f"{name}_text"]
     for prefix, text, expected in zip(
         whole["prefix_text"],
@@ -102,6 +104,22 @@ def test_an_energy_of_whole_texts_has_no_smc(subject):
     ids = range(2)
     written = write(dataclasses.replace(subject, joint=joint), subject.windows.select(ids), ids)
     assert "smc" not in written
+
+
+def test_further_writers(subject):
+    """The joint model token by token when it is asked for; the LM without its local residuals where it has some."""
+    ids, lm = range(3), subject.joint.lm
+    ratio = UnigramResidual(torch.linspace(-4, 4, lm.vocab_size), strength=1.0)
+    joint = ResidualEBM(lm.corrected([ratio]), subject.joint.energy)
+    tested = dataclasses.replace(subject, joint=joint, settings={**SETTINGS, "token_by_token": 2})
+    windows = subject.windows.select(ids)
+    written = write(tested, windows, ids)
+    assert list(written) == list(WRITERS)
+    assert torch.equal(written["frozen"].tokens, write(subject, windows, ids)["base"].tokens)
+    assert not torch.equal(written["frozen"].tokens, written["base"].tokens)
+    likeliest = joint.lm.next_log_prob(windows.prefixes).topk(10).indices
+    assert (written["tokens"].tokens[:, :1] == likeliest).any(1).all()
+    assert written["tokens"].drawn.tolist() == [6 + 10 * 2 * 15] * 3
 
 
 def test_the_judge_reads_the_text_after_its_prefix(toy_studies):

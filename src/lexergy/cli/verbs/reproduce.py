@@ -39,6 +39,12 @@ StudyEnergy = Annotated[
     str | None,
     typer.Option("--energy", help="Study this energy of the recipe instead.", show_default="the size's own"),
 ]
+StudySettings = Annotated[
+    str | None,
+    typer.Option(
+        "--set", help="Other settings than the size's own, with commas: `windows=500,top_k=10`.", show_default="none"
+    ),
+]
 ListStudies = Annotated[bool, typer.Option("--list", help="List the studies and stop.")]
 
 
@@ -49,6 +55,7 @@ def reproduce(
     seeds: StudySeeds = "1",
     recipe: StudyRecipe = None,
     energy: StudyEnergy = None,
+    settings: StudySettings = None,
     out: Out = Path("results"),
     list_studies: ListStudies = False,
     as_json: Json = False,
@@ -66,19 +73,22 @@ def reproduce(
       lexergy reproduce figure-1
       lexergy reproduce table-1 --seeds 3 --json
       lexergy reproduce figure-2-right --recipe smollm2-bit --energy energy
+      lexergy reproduce text-quality --set windows=300,candidates=32
     """
     if name is None or list_studies:
         _list_studies(as_json)
         return
-    numbers = read_seeds(seeds)
+    numbers, changes = read_seeds(seeds), read_settings(settings)
     check_name(name)
 
     from lexergy.report.study_page import command_line, write_study
     from lexergy.studies.reproduce import load_study
     from lexergy.studies.reproduce import reproduce as carry_out
 
-    study = carry_out(name, load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy)
-    options = {"--size": size.value, "--seeds": seeds, "--recipe": recipe, "--energy": energy}
+    study = carry_out(
+        name, load_study(name), size=size.value, seeds=numbers, recipe=recipe, energy=energy, changes=changes
+    )
+    options = {"--size": size.value, "--seeds": seeds, "--recipe": recipe, "--energy": energy, "--set": settings}
     files = write_study(study, out, command_line(name, options))
     if as_json:
         print_json(_record(study, files))
@@ -105,6 +115,17 @@ def read_seeds(text: str) -> tuple[int, ...]:
             f"`--seeds` is {text}; expected at most {limit_of('seeds')}; list them by commas if need be."
         )
     return tuple(range(numbers[0]))
+
+
+def read_settings(text: str | None) -> dict[str, int | str | None]:
+    """`windows=500,top_k=none`: whole numbers, words, and nothing."""
+    settings: dict[str, int | str | None] = {}
+    for part in [] if text is None else text.split(","):
+        name, separator, value = (piece.strip() for piece in part.partition("="))
+        if not (name and separator and value) or (value.isdecimal() and len(value) > len(str(2**64))):
+            raise LexergyError(f"`--set` is {text}; expected names and values, as in windows=500,top_k=10.")
+        settings[name] = int(value) if value.isdecimal() else None if value == "none" else value
+    return settings
 
 
 def _list_studies(as_json: bool) -> None:

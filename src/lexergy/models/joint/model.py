@@ -18,6 +18,7 @@ from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
 from lexergy.models.joint.smc import NUM_RUNS, ParticleFacts, fit_twist, run_populations, smc_sample
 from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
+from lexergy.models.joint.token_by_token import TokenGeneration, generate_tokens
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 Method = Literal["importance", "smc"]
@@ -225,6 +226,13 @@ class ResidualEBM(WeighedLM):
         if target_ess is not None or max_candidates is not None:
             raise LexergyError("`target_ess` beside `method` smc; expected one or the other; set `num_runs` instead.")
         return smc_sample(self, prompt, num_runs=num_runs, resampling=resampling, **settings)
+
+    def generate_tokens(self, prompt: str | Sequence[int] | Tensor, **settings: Any) -> TokenGeneration:
+        """A continuation token by token, by what the rest is worth after each candidate (App. A.1).
+
+        `settings` are those of `token_by_token.generate_tokens`; `generate` is cheaper by far.
+        """
+        return generate_tokens(self, prompt, **settings)
 
     def generate_long(
         self,

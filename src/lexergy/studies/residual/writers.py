@@ -12,20 +12,25 @@ from lexergy.core.estimation.smc import Resampling
 from lexergy.core.random import uniforms
 from lexergy.data.windows import Windows
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies.text import common_length
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import draw_candidates, pick
 from lexergy.models.joint.smc import particle_runs
+from lexergy.models.joint.token_by_token import write_tokens
 from lexergy.models.joint.weights import ROWS_PER_BATCH
 from lexergy.runs.columns import to_column
 from lexergy.studies.residual.workspace import Subject
 
 PEOPLE, BASE = "people", "base"
+LIKELIEST_TOKENS = 10  # among which the joint model writes token by token, unless all are truncated alike
 WRITERS = {
     PEOPLE: "people",
-    BASE: "base LM",
+    "frozen": "frozen LM (uncorrected)",
+    BASE: "base LM",  # corrected, where the run's LM has local residuals
     "joint": "joint model (importance sampling)",
     "smc": "joint model (SMC)",
+    "tokens": "joint model (token by token)",
     "likeliest": "likeliest of the candidates",
     "best": "lowest energy of the candidates",
 }
@@ -60,9 +65,30 @@ def write(subject: Subject, windows: Windows, ids: Sequence[int]) -> dict[str, W
     count, length = subject.settings["candidates"], windows.continuation_length
     texts = {PEOPLE: Written(people, joint.lm.lengths(people), torch.zeros(len(people), dtype=torch.long))}
     texts |= from_candidates(joint, windows.prefixes, ids, count, length, options)
+    if isinstance(joint.lm, CausalLM) and joint.lm.residuals:
+        texts["frozen"] = from_lm(joint.lm.corrected([]), windows.prefixes, ids, length, options)
     if joint.energy.features is not None:
         texts["smc"] = from_particles(joint, windows.prefixes, ids, count, length, options)
+    if subject.settings["token_by_token"] is not None:
+        texts["tokens"] = Written(
+            *write_tokens(
+                joint,
+                windows.prefixes,
+                length=length,
+                top_k=subject.settings["top_k"] or LIKELIEST_TOKENS,
+                num_samples=subject.settings["token_by_token"],
+                seed=subject.seed,
+                prefix_ids=ids,
+            )
+        )
     return {name: texts[name] for name in WRITERS if name in texts}
+
+
+def from_lm(lm: CausalLM, prefix: Tensor, ids: Sequence[int], length: int, options: dict[str, Any]) -> Written:
+    """A plain sample of another LM after each prefix (B, P)."""
+    samples = lm.sample(prefix, num_samples=1, max_new_tokens=length, prefix_ids=ids, **options)
+    lengths = samples.lengths[:, 0]
+    return Written(samples.tokens[:, 0], lengths, lengths)
 
 
 def from_candidates(

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lexergy.recipes.base_models import LMRecipe
 from lexergy.recipes.loader import load_recipe
-from lexergy.recipes.residual import LMRecipe, ResidualRecipe
+from lexergy.recipes.residual import ResidualRecipe
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "remote.md"
 

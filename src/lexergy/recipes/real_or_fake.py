@@ -4,16 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from lexergy.recipes.base_models import LMRecipe, TrainedLMRecipe
 from lexergy.recipes.energies import WindowEnergyRecipe
 from lexergy.recipes.engine import EngineRecipe
-from lexergy.recipes.residual import (
-    CorpusRecipe,
-    LMRecipe,
-    NegativesRecipe,
-    ResidualRecipe,
-    TrainedLMRecipe,
-    WindowsRecipe,
-)
+from lexergy.recipes.residual import CorpusRecipe, NegativesRecipe, ResidualRecipe, WindowsRecipe
 from lexergy.recipes.section import PositiveInt, Recipe, Section, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 TAIL = 100  # ranks
+_ROWS = 32  # distributions in float64 at once
 _LEAST = 1e-6  # of a sum of variances, where an LM is certain of everything
 
 
@@ -89,7 +90,15 @@ def bits_ratio(
 
 def cross_moments(scoring: Tensor, sampling: Tensor) -> tuple[Tensor, Tensor]:  # (N, V), (N, V) -> (N,), (N,)
     """mu and sigma^2 of log q under p from the logits of q (scoring) and of p (sampling), float64."""
-    log_q, p = scoring.double().log_softmax(-1), sampling.double().softmax(-1)
+    parts = [
+        _moments(own.double().log_softmax(-1), given.double().softmax(-1))
+        for own, given in zip(scoring.split(_ROWS), sampling.split(_ROWS), strict=True)
+    ]
+    means, variances = zip(*parts, strict=True)
+    return torch.cat(means), torch.cat(variances)
+
+
+def _moments(log_q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:  # (n, V), (n, V) -> (n,), (n,)
     log_q = torch.where(p > 0, log_q, 0.0)  # 0 log 0 = 0
     mean = (p * log_q).sum(-1)
     return mean, (p * (log_q - mean.unsqueeze(-1)).square()).sum(-1)

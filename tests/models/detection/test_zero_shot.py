@@ -74,6 +74,18 @@ def test_bits_for_a_character_of_lms_with_other_tokens(word_lm, byte_lm):
     assert float(terms.mean()) == pytest.approx(float(expected), rel=1e-4)
 
 
+def test_the_second_lm_reads_what_it_can_of_a_long_text(word_lm, byte_lm):
+    reader = ZeroShotReader(word_lm, "bits-ratio", byte_lm)
+    ids = torch.tensor(reader.tokenise(TEXTS[0]).ids[:50])
+    (terms,) = reader.token_energies([ids])
+    letters = torch.tensor(byte_lm.tokenizer(word_lm.tokenizer.decode(ids))["input_ids"])
+    assert len(letters) > byte_lm.max_length
+    letters = letters[: byte_lm.max_length]
+    theirs = byte_lm.token_log_prob(letters[None], prefix_length=1).mean()  # a byte is a character
+    own = word_lm.token_log_prob(ids[None], prefix_length=1).sum() / len(word_lm.tokenizer.decode(ids[1:]))
+    assert float(terms.mean()) == pytest.approx(-float(own / theirs), rel=1e-4)
+
+
 def test_token_by_token_needs_one_tokenizer(word_lm, byte_lm):
     with pytest.raises(LexergyError, match="have different tokens; `ratio` compares"):
         ZeroShotReader(word_lm, "ratio", byte_lm)

@@ -96,12 +96,15 @@ class ZeroShotReader:
     def _bits_ratios(self, blocks: Sequence[Tensor], statistics: Sequence[TokenStatistics]) -> Iterator[Tensor]:
         assert self.second is not None
         own, second = self.lm.need_tokenizer(), ZeroShotReader(self.second, "likelihood")
-        texts = [str(own.decode(block)) for block in blocks]
-        read = [second.tokenise(text) for text in texts]
-        others = second.statistics([torch.tensor(text.ids) for text in read])
-        for block, tokens, text, other in zip(blocks, statistics, read, others, strict=True):
-            predicted = len(own.decode(block[1:])), len(text.text) - text.characters[0][1]
-            yield bits_ratio(tokens, predicted[0], other, predicted[1])
+        for block, tokens in zip(blocks, statistics, strict=True):
+            text = second.tokenise(str(own.decode(block)))
+            if len(text.ids) < 2:  # nothing is predicted: neither LM is the better one
+                yield -torch.ones_like(tokens.log_prob)
+                continue
+            text = text if second.most_tokens is None else text.first(second.most_tokens)
+            (other,) = second.statistics([torch.tensor(text.ids)])
+            predicted = len(text.text) - text.characters[0][1]
+            yield bits_ratio(tokens, len(own.decode(block[1:])), other, predicted)
 
     def save_pretrained(self, folder: Path) -> None:
         for name, lm in ((_LM, self.lm), (_SECOND, self.second)):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.special import beta
 
-from lexergy.core.divergence import SCALING, histogram, mauve, num_bins_for, quantise
+from lexergy.core.divergence import SCALING, histogram, mauve, mauve_across_halves, num_bins_for, quantise
 from lexergy.errors import LexergyError
 
 FIRST = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.double)
@@ -75,3 +75,13 @@ def test_how_many_bins():
     assert [num_bins_for(count) for count in (4, 64, 500)] == [2, 6, 50]
     with pytest.raises(LexergyError, match="5 bins for 3 texts"):
         quantise(torch.eye(3), 5, seed=0)
+
+
+def test_across_halves_no_text_meets_one_of_its_own_group():
+    """Four groups in four directions: the halves share nothing; one group alone has no halves."""
+    groups = [place % 4 for place in range(80)]
+    rows = torch.eye(4)[groups] + 0.01 * torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
+    assert mauve_across_halves(rows, rows, groups, seed=0) < 0.1
+    alike = mauve_across_halves(rows, rows, [place // 20 for place in range(80)], seed=0)
+    assert 0.9 < alike <= 1
+    assert math.isnan(mauve_across_halves(rows, rows, [0] * 80, seed=0))

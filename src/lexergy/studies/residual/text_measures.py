@@ -103,19 +103,19 @@ class Measures:
 
     def energy_distance(self, writer: str, than: str | None = None) -> Estimate:
         """From people's texts; or by how much a writer is nearer than another."""
-        return self._of_groups(self._distances, writer, than)
+        if than is None:
+            return of_groups(self._distances[writer], self.groups)
+        return self._difference(self._distances[than], self._distances[writer])
 
     def mauve(self, writer: str, than: str | None = None) -> Estimate:
         """Against people's texts; or by how much a writer is above another."""
-        value = self._of_groups(self._mauves, writer, than)
-        return value if than is None else Estimate(-value.value, -value.high, -value.low)
-
-    def _of_groups(self, statistics: dict[str, list[GroupStatistic]], writer: str, than: str | None) -> Estimate:
-        """Of a writer, or of another less that of the writer, documents being drawn for both together."""
         if than is None:
-            return of_groups(statistics[writer], self.groups)
-        pairs = zip(statistics[than], statistics[writer], strict=True)
-        return of_groups([_difference(first, second) for first, second in pairs], self.groups)
+            return of_groups(self._mauves[writer], self.groups)
+        return self._difference(self._mauves[writer], self._mauves[than])
+
+    def _difference(self, more: Sequence[GroupStatistic], less: Sequence[GroupStatistic]) -> Estimate:
+        """Documents are drawn for both together."""
+        return of_groups([_minus(*pair) for pair in zip(more, less, strict=True)], self.groups)
 
     def mean(self, measure: Measure, writer: str) -> Estimate:
         return mean([measure(seed, writer) for seed in self.seeds], groups=self.groups)
@@ -131,5 +131,5 @@ class Measures:
         return mean_distance_difference(*from_people, groups=self.groups)
 
 
-def _difference(first: GroupStatistic, second: GroupStatistic) -> GroupStatistic:
+def _minus(first: GroupStatistic, second: GroupStatistic) -> GroupStatistic:
     return lambda weights: first(weights) - second(weights)

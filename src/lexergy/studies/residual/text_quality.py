@@ -157,8 +157,8 @@ def _comparisons(writers: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _findings(measures: Measures, writer: str, than: str) -> tuple[Finding, ...]:
-    doubts = [seed.judges.doubts(seed.evidence.run.recipe, seed.evidence.energy) for seed in measures.seeds]
-    judge_doubt, encoder_doubt = doubts[0]
+    seed = measures.seeds[0]  # all have one recipe
+    judge_doubt, encoder_doubt = seed.judges.doubts(seed.evidence.run.recipe, seed.evidence.energy)
     own, theirs = f"text of the {WRITERS[writer]}", f"that of the {WRITERS[than]}"
     pair = f"{WRITERS[than]} - {WRITERS[writer]}"
     distance = f"absolute difference of means from people's, {pair}"

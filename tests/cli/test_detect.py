@@ -269,7 +269,10 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
         (["nowhere", "x.txt", "--prior", "1"], "`--prior` is 1"),
         (["x.txt", "--lm", "a", "--false-positives", "0"], "`--false-positives` is 0"),
         (["x.txt", "--false-positives", "0.1", "--false-discoveries", "0.1"], "expected one of them"),
-        (["x.txt", "--false-positives", "0.3", "--doubt", "0.2"], "expected at least the rate of false positives, 0.3"),
+        (
+            ["x.txt", "--false-positives", "0.3", "--clear-above", "0.2"],
+            "at least the rate of false positives, 0.3",
+        ),
         (["x.txt", "--explain"], "which a detector without training has not"),
         (["x.txt", "--lines", "--false-discoveries", "0.1"], "known when all texts are judged"),
         (["x.txt", "--domain", "news", "--calibrate", "y.txt"], "leave it out with texts of your own"),

@@ -19,7 +19,7 @@ from lexergy.core.two_sample import two_sample_p_value
 from lexergy.data.style import Style, style_of
 from lexergy.errors import LexergyError
 
-DOUBT = 0.2  # up to this p-value a text is not called people's
+CLEAR_ABOVE = 0.2  # up to this p-value a text is not called people's
 UNLIKE = 0.01  # p-value of the two-sample test below which texts are unlike those calibrated on
 MOST_COMPARED = 300  # texts of either set in that test
 SPARE = 2  # a bin of lengths holds so many times the texts that a level needs
@@ -72,24 +72,24 @@ class Accusation:
 class FalsePositives:
     """How many people may be accused: the share `rate` of people's texts, or of the texts accused (`among_accused`).
 
-    A text is called people's where its p-value is above `doubt`: of people's texts at most that share is not.
+    A text is called people's where its p-value is above `clear_above`: of people's texts at most that share is not.
     """
 
     rate: float
-    doubt: float = DOUBT
+    clear_above: float = CLEAR_ABOVE
     among_accused: bool = False
 
     def __post_init__(self) -> None:
-        if not self.rate <= self.doubt < 1:
+        if not self.rate <= self.clear_above < 1:
             raise LexergyError(
-                f"a text is called people's above a p-value of {self.doubt:g}; expected at least the rate of false "
-                f"positives, {self.rate:g}, and less than 1."
+                f"a text is called people's above a p-value of {self.clear_above:g}; expected at least the rate of "
+                f"false positives, {self.rate:g}, and less than 1."
             )
 
     def verdict(self, p_value: float, adjusted: float) -> Verdict:
         if (adjusted if self.among_accused else p_value) <= self.rate + _ROUNDING:
             return "machine"
-        return "people" if p_value > self.doubt else "cannot tell"
+        return "people" if p_value > self.clear_above else "cannot tell"
 
 
 def accuse(

@@ -9,8 +9,8 @@ from lexergy.cli.options import Json, Seed, TextField, new_file
 from lexergy.cli.render import print_json, print_paragraphs, print_table
 from lexergy.cli.verbs.detect.options import (
     Calibrate,
+    ClearAbove,
     Domain,
-    Doubt,
     FalseDiscoveryRate,
     FalsePositiveRate,
     LMs,
@@ -60,7 +60,7 @@ def evaluate(
     lm: LMs = None,
     false_positive_rate: FalsePositiveRate = None,
     false_discovery_rate: FalseDiscoveryRate = None,
-    doubt: Doubt = None,
+    clear_above: ClearAbove = None,
     calibrate: Calibrate = None,
     domain: Domain = None,
     report: Page = None,
@@ -85,7 +85,7 @@ def evaluate(
       lexergy detect evaluate pairs.jsonl --human-field human --machine-field machine --scorer curvature
     """
     model, sources = split_model(arguments)
-    allowed = false_positives(false_positive_rate, false_discovery_rate, doubt)
+    allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)
     how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
     from lexergy.report.detection import evaluation_sentences, evaluation_tables, write_evaluation
     from lexergy.tasks.detection.evaluation import evaluate as measure

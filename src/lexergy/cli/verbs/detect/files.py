@@ -13,8 +13,8 @@ from lexergy.cli.options import Html, Json, ShardsOut, TextField
 from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
 from lexergy.cli.verbs.detect.options import (
     Calibrate,
+    ClearAbove,
     Domain,
-    Doubt,
     FalseDiscoveryRate,
     FalsePositiveRate,
     LMs,
@@ -71,7 +71,7 @@ def files(
     lm: LMs = None,
     false_positive_rate: FalsePositiveRate = None,
     false_discovery_rate: FalseDiscoveryRate = None,
-    doubt: Doubt = None,
+    clear_above: ClearAbove = None,
     calibrate: Calibrate = None,
     domain: Domain = None,
     prior: Prior = 0.5,
@@ -86,8 +86,8 @@ def files(
 
     Without MODEL, an LM judges as it is (--scorer, --lm). That gives no probability, but a p-value: of people's texts
     like those it was calibrated on, at most this share has as high an energy. Up to --false-positives, the verdict is
-    "machine"; above --doubt, "people"; between, "cannot tell". The rate holds for texts like the calibration texts:
-    give your own with --calibrate. A warning says where they look unlike.
+    "machine"; above --clear-above, "people"; between, "cannot tell". The rate holds for texts like those
+    calibrated on: give your own with --calibrate. A warning says where they look unlike.
 
     Of a trained detector the probability is calibrated for the length of the text: a few words stay near the prior.
     The number of a span (--explain, --html) is a probability too: that a machine wrote the text, judged by those words
@@ -119,7 +119,7 @@ def files(
     """
     model, sources = split_model(arguments)
     check_shards(out, sources)
-    allowed = false_positives(false_positive_rate, false_discovery_rate, doubt)
+    allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)
     how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
     _check_output(how, explain or html is not None, out, lines)
     from lexergy.tasks.detection.judging import Question, judge_sources
@@ -248,7 +248,7 @@ def _meaning(guarantee: "Guarantee | None") -> Iterator[str]:
     domains = ", ".join(dict.fromkeys(people.domains))
     yield (
         f"calibrated on {len(people)} texts of people ({domains}): {whom} accused wrongly; a p-value is the share of "
-        f"people's texts that go as high; up to {allowed.doubt:g}, the verdict is `cannot tell`"
+        f"people's texts that go as high; up to {allowed.clear_above:g}, the verdict is `cannot tell`"
     )
 
 

@@ -65,9 +65,9 @@ FalseDiscoveryRate = Annotated[
         help="Instead: of the texts accused, at most this share is people's (Benjamini and Hochberg).",
     ),
 ]
-Doubt = Annotated[
+ClearAbove = Annotated[
     float | None,
-    typer.Option("--doubt", metavar="SHARE", help="Call a text people's above this p-value.", show_default="0.2"),
+    typer.Option("--clear-above", metavar="SHARE", help="Call a text people's above this p-value.", show_default="0.2"),
 ]
 Calibrate = Annotated[
     list[str] | None,
@@ -118,18 +118,22 @@ def opening(
     return Opening(model, tuple(lms or ()), scorer, allowed, tuple(calibrate or ()), domain, text_field)
 
 
-def false_positives(rate: float | None, discoveries: float | None, doubt: float | None) -> "FalsePositives | None":
+def false_positives(
+    rate: float | None, discoveries: float | None, clear_above: float | None
+) -> "FalsePositives | None":
     """What is allowed; None where nothing is said."""
-    from lexergy.models.detection.people import DOUBT, FalsePositives
+    from lexergy.models.detection.people import CLEAR_ABOVE, FalsePositives
     from lexergy.tasks.detection.opening import USUAL
 
     if rate is not None and discoveries is not None:
         raise LexergyError("`--false-positives` and `--false-discoveries` are both given; expected one of them.")
     if rate is None and discoveries is None:
-        return None if doubt is None else FalsePositives(USUAL.rate, doubt)
+        return None if clear_above is None else FalsePositives(USUAL.rate, clear_above)
     chosen = rate if rate is not None else discoveries
     assert chosen is not None
     if not 0 < chosen < 1:
         option = "--false-positives" if rate is not None else "--false-discoveries"
         raise LexergyError(f"`{option}` is {chosen:g}; expected more than 0 and less than 1; 0.05 is one in twenty.")
-    return FalsePositives(chosen, max(DOUBT, chosen) if doubt is None else doubt, among_accused=rate is None)
+    return FalsePositives(
+        chosen, max(CLEAR_ABOVE, chosen) if clear_above is None else clear_above, among_accused=rate is None
+    )

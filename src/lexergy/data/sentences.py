@@ -46,6 +46,14 @@ class MixedText:
     text: str
     sentences: tuple[Written, ...]
 
+    @property
+    def is_machine_at(self) -> np.ndarray:  # (characters,) double
+        """1 where a machine wrote a character, 0 where a person did; NaN between sentences."""
+        writers = np.full(len(self.text), np.nan)
+        for own in self.sentences:
+            writers[own.start : own.end] = own.is_machine
+        return writers
+
 
 def spliced(host: str, guest: str, host_is_machine: bool, strength: float, seed: int) -> MixedText:
     """The share `strength` of the host's sentences, one run of them, replaced by the guest's from the same place on.

@@ -11,8 +11,10 @@ from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from lexergy.core.calibration import EVEN, Calibration
+from lexergy.core.two_writers import TwoWriters
 from lexergy.data.normalisation import Normalised, normalise
 from lexergy.data.plain_text import plain_text, whole_sentences
+from lexergy.data.sentences import sentences
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
@@ -50,6 +52,8 @@ class DetectorSettings:
     most_blocks: Annotated[int, Field(ge=1)] = 32  # of a very long text, so many are read, evenly spread
     text: Calibration | None = field(default_factory=Calibration)  # None: an energy is worth no probability
     span: Calibration | None = field(default_factory=Calibration)  # of some words, read within their text
+    sentence: Calibration | None = None  # of a sentence by itself, in texts of two writers
+    writers: TwoWriters | None = None  # how sentences of such texts follow each other
     trained_on: TrainingConditions | None = None
     people: PeopleTexts | None = None  # whom it accuses wrongly how often, known from texts not trained on
 
@@ -73,6 +77,21 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """Characters start .. end - 1 of a text, and the mean energy of their tokens.
+
+    The probability is that a machine wrote this sentence, judged by it and by those around it (`core.two_writers`);
+    None of a detector that was not calibrated on texts of two writers.
+    """
+
+    start: int
+    end: int
+    tokens: int
+    energy: float
+    probability: float | None
+
+
+@dataclass(frozen=True)
 class Detection:
     """What a detector says of one text. The higher the energy, the more it is a machine's."""
 
@@ -85,6 +104,7 @@ class Detection:
     warnings: tuple[str, ...]  # in what it is unlike the texts that the detector was trained on
     text: str  # as it was read: whitespace, quotes and the end made plain
     spans: tuple[Span, ...]  # of what was read
+    sentences: tuple[Sentence, ...] = ()  # of what was read
     disguises: tuple[str, ...] = ()  # what was undone before it was read, in words
     accusation: Accusation | None = None  # what texts of people say of it, where they were asked
 
@@ -204,6 +224,7 @@ class Detector:
         energy, tokens = float(torch.stack([own.double().mean() for own in energies]).mean()), len(text.ids)
         conditions, calibration = self.settings.trained_on, self.settings.text
         unknown = (UNKNOWN,) if calibration else ()
+        by_token = mean_by_token(tokens, blocks, energies)
         return Detection(
             probability=calibration.probability(energy, tokens, prior) if calibration else None,
             prior=prior,
@@ -213,7 +234,8 @@ class Detector:
             share_read=_covered(text) / max(1, len(text.text)) if text.excerpts else 1.0,
             warnings=tuple(conditions.warnings(energy, tokens)) if conditions else unknown,
             text=text.text,
-            spans=tuple(self._spans(text, mean_by_token(tokens, blocks, energies), prior)),
+            spans=tuple(self._spans(text, by_token, prior)),
+            sentences=tuple(self._sentences(text, by_token, prior)),
         )
 
     def _spans(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Span]:  # (tokens,)
@@ -228,6 +250,25 @@ class Detector:
         for span, energy, probability in zip(spans, means.tolist(), probabilities, strict=True):
             first, last = text.characters[span.start][0], text.characters[span.end - 1][1]
             yield Span(first, last, span.end - span.start, energy, probability)
+
+    def _sentences(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Sentence]:  # (tokens,)
+        places = sentences(text.text)
+        starts = torch.tensor([start for start, _ in places])
+        ends = torch.tensor([last for _, last in text.characters])
+        own = (torch.searchsorted(starts, ends) - 1).clamp_min(0)  # (tokens,), the sentence in which each token ends
+        is_read = ~energies.isnan()
+        count = torch.bincount(own[is_read], minlength=len(places))
+        total = torch.zeros(len(places), dtype=torch.double).index_add_(0, own[is_read], energies[is_read])
+        read = count.nonzero().squeeze(1)  # (S,)
+        means, tokens = total[read] / count[read], count[read]
+        probabilities: list[float | None] = [None] * len(read)
+        if self.settings.sentence is not None and self.settings.writers is not None:
+            log_odds = self.settings.sentence.log_odds(means, tokens)
+            probabilities = self.settings.writers.probabilities(log_odds, prior).tolist()
+        columns = zip(tokens.tolist(), means.tolist(), probabilities, strict=True)
+        for place, (size, energy, probability) in zip(read.tolist(), columns, strict=True):
+            start, end = places[int(place)]
+            yield Sentence(start, end, size, energy, probability)
 
 
 def _is_long_enough(block: Block) -> bool:

@@ -209,6 +209,16 @@ class DetectedSpan(BaseModel):
     probability: float
 
 
+class DetectedSentence(BaseModel):
+    """That a machine wrote the sentence, judged by it and those around it; null where the detector cannot tell."""
+
+    start: int
+    end: int
+    tokens: int
+    energy: float
+    probability: float | None
+
+
 class DetectedText(BaseModel):
     """That a machine wrote it; `text` is the text as it was read, to which the spans refer."""
 
@@ -222,6 +232,7 @@ class DetectedText(BaseModel):
     disguises: list[str]
     text: str
     spans: list[DetectedSpan]
+    sentences: list[DetectedSentence]
 
 
 class Unjudged(BaseModel):

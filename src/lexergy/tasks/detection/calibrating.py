@@ -17,6 +17,7 @@ from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.readers import TokenisedText
 from lexergy.tasks.detection.examples import Example
 from lexergy.tasks.detection.prepared import PreparedTexts, prepare_texts
+from lexergy.tasks.detection.splicing import SentenceTruth, WrittenText, fit_sentences, judge_splices, splices
 
 SHORTEST_CUT = 8  # tokens; cuts are of so many, twice as many, and so on, and the whole text
 
@@ -32,10 +33,13 @@ class Pieces(NamedTuple):
 def calibrated(detector: Detector, validation: PreparedTexts, train: PreparedTexts) -> Detector:
     """The detector with calibrations of texts and of spans, and the conditions under which they hold."""
     cuts, spans = read_pieces(detector, validation.texts)
+    sentence, writers = fit_sentences(_splices(detector, validation, seed=0))
     settings = replace(
         detector.settings,
         text=fit_pieces(cuts, validation),
         span=fit_pieces(spans, validation),
+        sentence=sentence,
+        writers=writers,
         trained_on=_conditions(train, cuts),
         people=_people(cuts, validation),
     )
@@ -79,6 +83,12 @@ def recalibrate(model: str | Path, examples: Sequence[Example], folder: str | Pa
 
     counts = {"people": int((~texts.is_machine).sum()), "machines": int(texts.is_machine.sum())}
     return Recalibration(str(folder), counts, before, after, mean_probability(before), mean_probability(after))
+
+
+def _splices(detector: Detector, texts: PreparedTexts, seed: int) -> list[SentenceTruth]:
+    """What the detector says of the texts, spliced."""
+    written = zip((own.text for own in texts.texts), texts.is_machine.tolist(), texts.groups, strict=True)
+    return judge_splices(detector, splices([WrittenText(*own) for own in written], seed))
 
 
 def read_pieces(detector: Detector, texts: Sequence[TokenisedText]) -> tuple[Pieces, Pieces]:

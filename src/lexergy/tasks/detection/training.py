@@ -32,7 +32,8 @@ from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
 from lexergy.tasks.detection.states import fit_states, states_detector
 
 DETECTOR, TF_IDF = "detector", "TF-IDF"
-CALIBRATION = "by length, with people's texts"  # in the stage's key: those calibrated otherwise are trained again
+# In the key of the stage: detectors that were calibrated otherwise are trained again.
+CALIBRATION = "by length and of sentences, with people's texts"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from lexergy.core.estimation.findings import Estimate
 from lexergy.files import atomic_write_text
 from lexergy.report.html import render
 from lexergy.report.table import Cell, Table, markdown
+from lexergy.tasks.detection.attribution import Attribution
 from lexergy.tasks.detection.stress import StressReport
 
 TITLE = "A detector under attack"
@@ -20,13 +21,31 @@ class StressFiles(NamedTuple):
     page: Path
 
 
+class Section(NamedTuple):
+    title: str
+    note: str
+    tables: tuple[Table, ...]
+
+
 def write_stress(report: StressReport, folder: str | Path) -> StressFiles:
     """Write stress.md and stress.html."""
     files = StressFiles(Path(folder) / "stress.md", Path(folder) / "stress.html")
-    table, note = attack_table(report), method(report)
-    atomic_write_text(files.markdown, f"# {TITLE}\n\n{note}\n\n{markdown(table)}\n")
-    atomic_write_text(files.page, render("stress.html", title=TITLE, note=note, tables=[table]))
+    parts = sections(report)
+    text = [f"# {TITLE}"]
+    for part in parts:
+        text += [f"## {part.title}", part.note, *map(markdown, part.tables)]
+    atomic_write_text(files.markdown, "\n\n".join(text) + "\n")
+    atomic_write_text(files.page, render("stress.html", title=TITLE, sections=parts))
     return files
+
+
+def sections(report: StressReport) -> list[Section]:
+    """The attacks, and the sentences of mixed texts where the detector tells of them."""
+    parts = [Section("Attacks", method(report), (attack_table(report),))]
+    if report.attribution is not None:
+        tables = (right_table(report.attribution), reliability_table(report.attribution))
+        parts.append(Section("Which sentences", sentences_method(report.attribution), tables))
+    return parts
 
 
 def method(report: StressReport) -> str:
@@ -47,6 +66,28 @@ def attack_table(report: StressReport) -> Table:
         for own in report.attacks
     ]
     return Table("attacks", COLUMNS, rows)
+
+
+def sentences_method(own: Attribution) -> str:
+    """What was spliced, in words."""
+    return (
+        f"{own.texts} texts in which none, a quarter, a half or three quarters of the sentences, one run of them, are "
+        f"the other writer's; {own.sentences} sentences. A sentence is a machine's above P = .5. ROC AUC of sentences "
+        f"{interval(own.auc)}, calibration error {interval(own.calibration_error)}."
+    )
+
+
+def right_table(own: Attribution) -> Table:
+    """The share of characters rightly attributed."""
+    rows: list[tuple[Cell, ...]] = [(method, interval(share)) for method, share in own.right.items()]
+    return Table("right", ("attributed by", "characters right"), rows)
+
+
+def reliability_table(own: Attribution) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (f"{level.probability:.2f}", f"{level.machine:.2f}", str(level.sentences)) for level in own.reliability
+    ]
+    return Table("reliability", ("mean P of a sentence", "a machine's", "sentences"), rows)
 
 
 def numbers(as_read: UnderAttack, normalised: UnderAttack) -> tuple[Metric | Estimate, ...]:

@@ -1,12 +1,17 @@
 """The bench of attacks: what it compares, what it need not read again, and where it goes on."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from lexergy.core.calibration import Calibration
 from lexergy.core.classification import classification_metrics
+from lexergy.core.two_writers import TwoWriters
 from lexergy.data.attacks import TEXT_ATTACKS
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detector
+from lexergy.report.stress import write_stress
 from lexergy.tasks.detection import stress as bench
 from lexergy.tasks.detection.attacks.table import PLACES, AttackChoice
 from lexergy.tasks.detection.examples import Example
@@ -54,6 +59,23 @@ def test_all_attacks_that_need_no_lm(encoder_detector, states_detector, tmp_path
         if own.name in TEXT_ATTACKS and TEXT_ATTACKS[own.name].is_undone:
             assert own.normalised.auc_cost == (0, 0, 0)
     assert "gradient" not in AttackChoice().chosen(states_detector)
+
+
+def test_sentences_of_spliced_texts_are_judged_where_the_detector_tells_of_them(encoder_detector, tmp_path):
+    assert run(encoder_detector, tmp_path / "untold", "mixed").attribution is None
+    settings = replace(encoder_detector.settings, sentence=Calibration(), writers=TwoWriters(0.2))
+    examples = [replace(own, text=own.text.replace(". ", ". So ")) for own in EXAMPLES]
+    report = bench.stress(
+        Detector(encoder_detector.reader, settings), {}, examples, AttackChoice(("mixed",)), tmp_path, progress=False
+    )
+    told = report.attribution
+    assert told.texts == 20
+    assert sum(level.sentences for level in told.reliability) == told.sentences > 60
+    people, machine = told.right["all people's"], told.right["all a machine's"]
+    assert people.value + machine.value == pytest.approx(1)
+    write_stress(report, tmp_path)
+    assert "| sentences, with their neighbours |" in (tmp_path / "stress.md").read_text()
+    assert "<h2>Which sentences</h2>" in (tmp_path / "stress.html").read_text()
 
 
 def test_a_text_is_read_once_and_a_finished_attack_never_again(encoder_detector, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from torch import Tensor
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
+from lexergy.models.energies.perturbations import Goal, attack
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
@@ -19,7 +20,6 @@ from lexergy.studies.real_or_fake.cells import percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
-from lexergy.tasks.real_or_fake.perturbations import Goal, attack
 from lexergy.tasks.real_or_fake.text_sets import Texts, TextSet
 
 MACHINE, PEOPLE = "machine text", "people's text"

@@ -10,6 +10,7 @@ import torch
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
+from lexergy.models.energies.perturbations import replaced, swapped, window_energies
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
@@ -17,7 +18,6 @@ from lexergy.runs.columns import from_column, to_column
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes
 from lexergy.studies.study import Settings, Study
 from lexergy.tasks.real_or_fake.laboratory import Laboratory
-from lexergy.tasks.real_or_fake.perturbations import replaced, swapped, window_energies
 from lexergy.tasks.real_or_fake.text_sets import TextSet
 
 COMMON, ENTITY, SWAP = "most common word", "entity", "swap with its neighbour"

@@ -13,6 +13,7 @@ from torch import Tensor
 from lexergy.core.attack_cost import UnderAttack, under_attack
 from lexergy.data.attacks import Attack
 from lexergy.data.normalisation import normalise
+from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
 from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detection, Detector
@@ -20,12 +21,22 @@ from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Workspace, open_workspace, stage_store
-from lexergy.tasks.detection.attacks.table import PLACES, AttackChoice, guests_of
+from lexergy.tasks.detection.attacks.table import MIXED, PLACES, AttackChoice, guests_of
+from lexergy.tasks.detection.attribution import Attribution, attribution, attribution_row
 from lexergy.tasks.detection.examples import Example
+from lexergy.tasks.detection.splicing import WrittenText, judge_splices, splices
 
-UNATTACKED = "unattacked"
+UNATTACKED, SPLICED = "unattacked", "spliced"
 TEXTS_PER_SHARD = 8
 ROWS = "rows"
+SENTENCES = pa.schema(
+    [
+        ("group", pa.string()),
+        ("probabilities", pa.list_(pa.float64())),
+        ("is_machine", pa.list_(pa.bool_())),
+        ("right", pa.list_(pa.float64())),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,7 @@ class StressReport:
     machines: int
     unattacked: UnderAttack  # which costs nothing
     attacks: tuple[AttackResult, ...]
+    attribution: Attribution | None  # of the sentences of mixed texts, where the detector tells of them
 
 
 class Scores:
@@ -112,7 +124,9 @@ def stress(
         unattacked = workspace.stage(UNATTACKED, config, [], bench.unattacked_into)
         bench.scores.remember(_rows(unattacked))
         stages = {name: bench.stage(workspace, name, unattacked) for name in names}
-    return bench.report(str(folder), unattacked, stages, seed)
+        tells_sentences = MIXED in names and detector.settings.writers is not None
+        spliced = workspace.stage(SPLICED, {}, [unattacked], bench.spliced_into) if tells_sentences else None
+    return bench.report(str(folder), unattacked, stages, spliced, seed)
 
 
 @dataclass(frozen=True)
@@ -147,7 +161,27 @@ class _Bench:
         stage.store(ROWS).fill(shards, write, label, progress=stage.progress)
         return {"shards": shards}
 
-    def report(self, folder: str, unattacked: Stage, stages: dict[str, Stage], seed: int) -> StressReport:
+    def spliced_into(self, stage: OpenStage) -> Facts:
+        """What the detector says of the sentences of texts spliced at known places."""
+        detector = self.scores.detector
+        texts = [
+            WrittenText(whole_sentences(plain_text(own.text)), own.is_machine, own.group)
+            for own in (*self.people, *self.machines)
+        ]
+        spliced = splices(texts, stage.seed)
+
+        def write(shard: int) -> pa.Table:
+            rows = shard_rows(shard, len(spliced), TEXTS_PER_SHARD)
+            truths = judge_splices(detector, [spliced[row] for row in rows])
+            return pa.Table.from_pylist([attribution_row(detector, own) for own in truths], SENTENCES)
+
+        shards = num_shards(len(spliced), TEXTS_PER_SHARD)
+        stage.store(ROWS).fill(shards, write, "spliced texts", progress=stage.progress)
+        return {"shards": shards}
+
+    def report(
+        self, folder: str, unattacked: Stage, stages: dict[str, Stage], spliced: Stage | None, seed: int
+    ) -> StressReport:
         before = {column: _column(unattacked, column) for column in ("as_read", "normalised")}
 
         def costs(stage: Stage | None, column: str) -> UnderAttack:
@@ -171,6 +205,7 @@ class _Bench:
                 )
                 for name, stage in stages.items()
             ),
+            attribution=None if spliced is None else attribution(_rows(spliced).to_pylist(), seed),
         )
 
 

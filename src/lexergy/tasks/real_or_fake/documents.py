@@ -14,11 +14,11 @@ from torch import Tensor
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
+from lexergy.models.energies.perturbations import window_energies
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.stages import Stage, stage_seed
 from lexergy.tasks.real_or_fake.energies import LEARNING_SPLITS
 from lexergy.tasks.real_or_fake.laboratory import Laboratory, read_measurement
-from lexergy.tasks.real_or_fake.perturbations import window_energies
 from lexergy.tasks.real_or_fake.scores import Scores
 from lexergy.tasks.real_or_fake.text_sets import Split, document_start
 from lexergy.training.objectives.contrastive import ContrastiveData

@@ -206,7 +206,7 @@ def _record(judged: "Judged", explain: bool) -> dict[str, Any]:
     record = {"place": judged.place, **to_plain(judged.detection)}
     accusation = record.pop("accusation")
     if not explain:
-        del record["spans"], record["text"]
+        del record["spans"], record["sentences"], record["text"]
     return {**record, **(accusation or {})}
 
 
@@ -277,10 +277,10 @@ def _print_in_colours(judged: "Sequence[Judged]") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from lexergy.report.heat_map import SPAN_NUMBER, colour, pieces
+    from lexergy.report.heat_map import colour, meaning, pieces
 
     console = Console(highlight=False)
-    console.print(Text(f"\nOf each span: {SPAN_NUMBER}."))
+    console.print(Text(f"\n{meaning(own.detection for own in judged)}."))
     for place, detection in judged:
         console.print(Text(f"\n{visible(place)}", style="bold"))
         shown = Text()

@@ -11,7 +11,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detector
 from lexergy.models.detection.readers import EncoderReader, TokenisedText
 from lexergy.models.energies import TransformerEnergy
-from lexergy.tasks.real_or_fake.perturbations import attack, token_embedding
+from lexergy.models.energies.perturbations import attack, token_embedding
 
 
 class _MarkedRows(nn.Module):

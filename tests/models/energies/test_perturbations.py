@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from lexergy.models.energies import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig
-from lexergy.tasks.real_or_fake import perturbations
-from lexergy.tasks.real_or_fake.perturbations import attack, replaced, swapped, window_energies
+from lexergy.models.energies import BiLSTMEnergy, BiLSTMEnergyConfig, LinearEnergy, LinearEnergyConfig, perturbations
+from lexergy.models.energies.perturbations import attack, replaced, swapped, window_energies
 
 WINDOWS = torch.arange(12).view(2, 6)
 

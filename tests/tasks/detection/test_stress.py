@@ -14,11 +14,11 @@ from lexergy.models.detection.detector import Detector
 from lexergy.report.stress import write_stress
 from lexergy.tasks.detection import stress as bench
 from lexergy.tasks.detection.attacks.table import PLACES, AttackChoice
-from lexergy.tasks.detection.examples import Example
+from lexergy.tasks.detection.evaluation_texts import EvaluationText
 from toys.texts import MACHINE, PEOPLE, written
 
 EXAMPLES = [
-    Example(written(words, 2 * number + is_machine), bool(is_machine), "toys", f"pair {number}")
+    EvaluationText(written(words, 2 * number + is_machine), bool(is_machine), f"pair {number}", {})
     for number in range(10)
     for is_machine, words in enumerate((PEOPLE, MACHINE))
 ]

@@ -23,7 +23,7 @@ from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Workspace, open_workspace, stage_store
 from lexergy.tasks.detection.attacks.table import MIXED, PLACES, AttackChoice, guests_of
 from lexergy.tasks.detection.attribution import Attribution, attribution, attribution_row
-from lexergy.tasks.detection.examples import Example
+from lexergy.tasks.detection.evaluation_texts import EvaluationText
 from lexergy.tasks.detection.splicing import WrittenText, judge_splices, splices
 
 UNATTACKED, SPLICED = "unattacked", "spliced"
@@ -100,7 +100,7 @@ class Scores:
 def stress(
     detector: Detector,
     key: dict[str, Any],  # what decides the detector's energies
-    examples: Sequence[Example],
+    texts: Sequence[EvaluationText],
     choice: AttackChoice,
     folder: str | Path,
     *,
@@ -112,7 +112,7 @@ def stress(
 
     A stage for each attack, in shards: a killed bench goes on where it was, another attack redoes no other.
     """
-    people, machines = ([own for own in examples if own.is_machine == wanted][:limit] for wanted in (False, True))
+    people, machines = ([own for own in texts if own.is_machine == wanted][:limit] for wanted in (False, True))
     if not people or not machines:
         raise LexergyError(
             f"{len(people)} texts of people and {len(machines)} of machines to attack; expected some of each."
@@ -133,8 +133,8 @@ def stress(
 class _Bench:
     scores: Scores
     choice: AttackChoice
-    people: list[Example]
-    machines: list[Example]
+    people: list[EvaluationText]
+    machines: list[EvaluationText]
 
     def unattacked_into(self, stage: OpenStage) -> Facts:
         texts = [own.text for own in (*self.people, *self.machines)]
@@ -146,7 +146,7 @@ class _Bench:
         return workspace.stage(f"attack-{name}", config, [unattacked], lambda stage: self._attack_into(name, stage))
 
     def _attack_into(self, name: str, stage: OpenStage) -> Facts:
-        machines, people = ([(own.text, own.group) for own in texts] for texts in (self.machines, self.people))
+        machines, people = ([(own.text, own.document) for own in texts] for texts in (self.machines, self.people))
         attack = self.choice.attack(name, self.scores.detector, guests_of(machines, people))
         texts = [text for text, _ in machines]
         return self._fill(stage, name, texts, attack, self.choice.strength_of(name))
@@ -165,7 +165,7 @@ class _Bench:
         """What the detector says of the sentences of texts spliced at known places."""
         detector = self.scores.detector
         texts = [
-            WrittenText(whole_sentences(plain_text(own.text)), own.is_machine, own.group)
+            WrittenText(whole_sentences(plain_text(own.text)), own.is_machine, own.document)
             for own in (*self.people, *self.machines)
         ]
         spliced = splices(texts, stage.seed)
@@ -187,7 +187,7 @@ class _Bench:
         def costs(stage: Stage | None, column: str) -> UnderAttack:
             people, machine = before[column].split([len(self.people), len(self.machines)])
             attacked = machine if stage is None else _column(stage, column)
-            documents = ([own.group for own in texts] for texts in (self.people, self.machines))
+            documents = ([own.document for own in texts] for texts in (self.people, self.machines))
             return under_attack(people, machine, attacked, *documents, seed=seed)
 
         return StressReport(

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lexergy.cli.options import Json, LocalOut, Seed, at_least
+from lexergy.cli.options import Json, LocalOut, Seed, TextField, at_least
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
-from lexergy.cli.verbs.detect.calibrate import MachineTexts
-from lexergy.cli.verbs.detect.options import DetectorFolder
-from lexergy.cli.verbs.detect.train import Human, HumanField, MachineField
+from lexergy.cli.verbs.detect.evaluate import DocumentField, HumanText, LabelField, MachineText
+from lexergy.cli.verbs.detect.options import LMs, ModelAndSources, Scorer, opening, split_model
 
 if TYPE_CHECKING:
     from lexergy.core.classification import Metric
@@ -54,12 +53,15 @@ Paraphraser = Annotated[
 
 
 def stress(
-    model: DetectorFolder,
-    human: Human,
-    machine: MachineTexts,
+    arguments: ModelAndSources,
     out: LocalOut,
-    human_field: HumanField = "text",
-    machine_field: MachineField = "text",
+    text_field: TextField = "text",
+    label_field: LabelField = "label",
+    human_field: HumanText = None,
+    machine_field: MachineText = None,
+    document_field: DocumentField = None,
+    scorer: Scorer = None,
+    lm: LMs = None,
     attacks: Attacks = None,
     strength: Strength = None,
     limit: Limit = None,
@@ -78,30 +80,30 @@ def stress(
     is read, and with disguises undone, which is what `lexergy detect` does. With `mixed`, texts are spliced at known
     places, too, and the share of characters is told that the detector attributes to their writer.
 
-    A bench that was stopped goes on where it was when the command is given again.
+    Files are those of `lexergy detect evaluate`; without MODEL, an LM judges as it is. A bench that was stopped goes on
+    where it was when the command is given again.
 
     Examples:
 
     \b
-      lexergy detect stress runs/detector --human essays/ --machine generated/ --out runs/stress
-      lexergy detect stress runs/detector --human pairs.jsonl --human-field human --machine pairs.jsonl \\
-          --machine-field machine --limit 100 --replacer smollm2-135m --out runs/stress
-      lexergy detect stress runs/detector --human essays/ --machine generated/ \\
-          --attacks homoglyphs,mixed --strength 0.3 --out runs/stress
+      lexergy detect stress runs/detector labelled.jsonl --out runs/stress
+      lexergy detect stress runs/detector pairs.jsonl --human-field human --machine-field machine \\
+          --limit 100 --replacer smollm2-135m --out runs/stress
+      lexergy detect stress labelled.csv --attacks homoglyphs,mixed --strength 0.3 --out runs/stress
     """
     from lexergy.tasks.detection.attacks.table import AttackChoice
 
     names = None if attacks is None else tuple(name.strip() for name in attacks.split(","))
     choice = AttackChoice(names, strength, replacer, paraphraser)
-    from lexergy.models.detection.detector import Detector
+    model, sources = split_model(arguments)
     from lexergy.report.stress import write_stress
-    from lexergy.runs.fingerprint import fingerprint
-    from lexergy.tasks.detection.examples import load_examples
+    from lexergy.tasks.detection.evaluation_texts import EvaluationFields, read_evaluation_texts
     from lexergy.tasks.detection.stress import stress as attacked
 
-    examples = load_examples(human, machine, human_field=human_field, machine_field=machine_field)
-    key = {"model": fingerprint(str(model))}
-    report = attacked(Detector.from_pretrained(model), key, examples, choice, out, limit=limit, seed=seed)
+    fields = EvaluationFields(text_field, label_field, human_field, machine_field, document_field)
+    texts = read_evaluation_texts(sources, fields)
+    how = opening(model, scorer, lm, None, None, None, text_field)
+    report = attacked(how.open().detector, how.key, texts, choice, out, limit=limit, seed=seed)
     files = write_stress(report, out)
     if as_json:
         print_json(report)

@@ -52,7 +52,12 @@ class TaggedRecipe(Section):
 
 
 class TranslatedRecipe(Section):
-    """Pairs: `tatoeba-de-en`, a file with tabs, IWSLT'14 (`lexergy.data.translation.words.load_word_pairs`)."""
+    """Pairs: `tatoeba-de-en`, a file with tabs, IWSLT'14 (`lexergy.data.translation.words.load_word_pairs`).
+
+    Of more training pairs than `max_pairs`, as many are taken, evenly spread.
+    """
+
+    added_later = frozenset({"max_pairs"})
 
     kind: Literal["translation"] = "translation"
     source: str
@@ -61,6 +66,7 @@ class TranslatedRecipe(Section):
     validation: Fraction = 0.05
     test: Fraction = 0.05
     max_words: PositiveInt | None = None
+    max_pairs: PositiveInt | None = None
 
 
 class Seq2SeqRecipe(Section):

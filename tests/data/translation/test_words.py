@@ -16,6 +16,14 @@ def numbered_pairs(path, count):
     return path
 
 
+def test_training_pairs_are_taken_from_everywhere(tmp_path):
+    path = numbered_pairs(tmp_path / "pairs.tsv", 40)
+    everything, _ = load_word_pairs(path, validation=0.2, test=0.2)
+    few, _ = load_word_pairs(path, max_pairs=2, validation=0.2, test=0.2)
+    assert few == (everything.train[:: len(everything.train) // 2][:2], everything.validation, everything.test)
+    assert load_word_pairs(path, max_pairs=1000, validation=0.2, test=0.2).splits == everything
+
+
 def test_long_sentences_are_left_out_after_the_split(tmp_path):
     path = numbered_pairs(tmp_path / "pairs.tsv", 40)
     everything, _ = load_word_pairs(path, validation=0.2, test=0.2)

@@ -46,11 +46,12 @@ def load_word_pairs(
     source_column: int = 0,
     target_column: int = 1,
     max_words: int | None = None,
+    max_pairs: int | None = None,
     validation: float = 0.05,
     test: float = 0.05,
     seed: int = 0,
 ) -> ReadWordPairs:
-    """Pairs of 1 to `max_words` words on either side.
+    """Pairs of 1 to `max_words` words on either side, and at most `max_pairs` of them to learn from, evenly spread.
 
     `source` is `tatoeba-de-en` (German to English, below `$LEXERGY_DATA`), a tab-separated file, which is split by
     `split_pairs` before long sentences are left out, or a folder of IWSLT'14 (`load_iwslt14`).
@@ -69,7 +70,13 @@ def load_word_pairs(
     for name, part in short._asdict().items():
         if not part:
             raise LexergyError(f"`max_words` is {max_words} and leaves no pairs of {source} for {name}; raise it.")
-    return ReadWordPairs(short, messages)
+    return ReadWordPairs(short._replace(train=_spread(short.train, max_pairs)), messages)
+
+
+def _spread(pairs: list[WordPair], most: int | None) -> list[WordPair]:
+    if most is None or len(pairs) <= most:
+        return pairs
+    return [pairs[number * len(pairs) // most] for number in range(most)]
 
 
 def load_iwslt14(folder: str | Path, *, source: str = "de", target: str = "en") -> WordPairSplits:

@@ -19,7 +19,7 @@ from lexergy.tasks.search_aware.arms import ArmLaboratory, arm
 REGULAR, SELF_NORMALISED = STARTS = ("cross-entropy", "self-normalised")
 _SETTINGS = {"beam": 3, "alpha": 10.0, "learning_rates": (5e-4, 2e-4)}
 SIZES = {
-    "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.125, "lengths": (4, 6, 8)}),
+    "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.5, "lengths": (4, 6, 8)}),
     "paper": Size("paper/translation-search", {**_SETTINGS, "epochs": 20.0, "lengths": (20, 30, 40)}),
 }
 METHOD = (

@@ -26,10 +26,23 @@ def test_names_tell_arms_apart_and_do_not_depend_on_the_order():
     first = arm("soft-beam", beam=3).but(alpha={"first": 1.0})
     assert first == arm("soft-beam", alpha={"first": 1.0}).but(beam=3)
     assert first.name == "soft-beam-alpha-first-1.0-beam-3"
-    rates = tuned(first, {"learning_rates": (1e-3, 3e-5)})
+    rates = tuned(first, {"local_rates": (1e-3, 3e-5)})
     assert len({own.name for own in rates}) == 2
     assert arm("cross-entropy").name == "cross-entropy"
     assert search_name(SearchRecipe()) != search_name(SearchRecipe(normalisation="global"))
+
+
+def test_each_kind_of_training_has_its_learning_rates():
+    settings = {"beam": 3, "local_rates": (1.0,), "global_rates": (2.0,), "control_rates": (3.0,)}
+    kinds = {
+        soft_beam("cross-entropy", settings, loss="hinge"): 1.0,
+        soft_beam("cross-entropy", settings, normalisation="local"): 1.0,
+        soft_beam("cross-entropy", settings, normalisation="global"): 2.0,
+        arm("beam-crf"): 2.0,
+        arm("self-normalised", start="self-normalised"): 3.0,
+    }
+    for trained, rate in kinds.items():
+        assert [own.settings["learning"]["learning_rate"] for own in tuned(trained, settings)] == [rate]
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +69,7 @@ def test_encoders_share_the_data_and_not_the_weights(laboratory):
 
 def test_controls_go_on_from_the_same_start(laboratory, monkeypatch):
     monkeypatch.setattr(type(laboratory), "relative_cost", lambda *_: 3.0)
-    settings = {**SETTINGS, "learning_rates": (0.01,)}
-    (trained,) = tuned(soft_beam("self-normalised", settings, normalisation="global"), settings)
+    (trained,) = tuned(soft_beam("self-normalised", SETTINGS, normalisation="global"), SETTINGS)
     same, longer = (own.recipe(laboratory.recipe) for own in controls(laboratory, trained))
     assert (same.start, same.kind, same.self_normalisation) == ("self-normalised", "cross-entropy", 0.05)
     assert same.learning == trained.recipe(laboratory.recipe).learning

@@ -31,9 +31,22 @@ from lexergy.studies.search_aware.comparison import (
 from lexergy.studies.study import Settings, Size
 from lexergy.tasks.search_aware.arms import ENCODERS, Arm, ArmLaboratory, arm
 
+_BOTH = (1e-3, 3e-4)
 SIZES = {
-    "cpu": Size("tagging-cpu", {"beam": 3, "alpha": 10.0, "epochs": 4.0, "learning_rates": (1e-3, 3e-4)}),
-    "paper": Size("paper/supertagging", {"beam": 5, "alpha": 10.0, "epochs": 50.0, "learning_rates": (1e-3, 3e-4)}),
+    "cpu": Size(
+        "tagging-cpu",
+        {
+            **{"beam": 3, "alpha": 10.0, "epochs": 4.0},
+            **{"local_rates": (1e-3,), "global_rates": (3e-4,), "control_rates": (3e-4,)},  # the better of both, seed 0
+        },
+    ),
+    "paper": Size(
+        "paper/supertagging",
+        {
+            **{"beam": 5, "alpha": 10.0, "epochs": 50.0},
+            **{"local_rates": _BOTH, "global_rates": _BOTH, "control_rates": _BOTH},
+        },
+    ),
 }
 LOCAL, GLOBAL = "soft beam, local", "soft beam, global"
 METHOD = (

@@ -10,6 +10,7 @@ from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.report.study_page import Conclusion
 from lexergy.studies.search_aware.comparison import (
     BEAM,
+    CROSS_ENTROPY,
     GREEDY,
     NO_CONTEXT,
     RAW,
@@ -31,7 +32,6 @@ from lexergy.studies.study import Settings
 from lexergy.tasks.search_aware.arms import Arm, ArmLaboratory, arm
 from lexergy.tasks.search_aware.decodings import MetricName
 
-CROSS_ENTROPY = "cross-entropy"
 HARD, FIXED, ANNEALED = "scheduled sampling", "soft, alpha fixed", "soft, alpha annealed"
 CHOICES = {"greedy": False, "sampled": True}
 METHOD = (

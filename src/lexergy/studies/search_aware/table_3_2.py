@@ -11,6 +11,7 @@ from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.search_aware.comparison import (
     ARMS,
+    CROSS_ENTROPY,
     GREEDY,
     LABELS,
     THESIS,
@@ -22,7 +23,7 @@ from lexergy.studies.search_aware.comparison import (
     rows_panel,
     score,
 )
-from lexergy.studies.search_aware.scheduled import ANNEALED, CROSS_ENTROPY, METHOD, mixed, scheduled
+from lexergy.studies.search_aware.scheduled import ANNEALED, METHOD, mixed, scheduled
 from lexergy.studies.search_aware.table_3_1 import SCHEDULING, SETTINGS
 from lexergy.studies.study import Settings, Size, Study
 from lexergy.tasks.search_aware.arms import ArmLaboratory, arm

@@ -15,7 +15,8 @@ from lexergy.studies.search_aware.direct_loss import (
 )
 from lexergy.studies.study import Size, Study
 
-_SETTINGS = {"beam": 3, "alpha": 10.0, "learning_rates": (1e-3, 3e-4)}
+_BOTH = (1e-3, 3e-4)
+_SETTINGS = {"beam": 3, "alpha": 10.0, "local_rates": _BOTH, "control_rates": _BOTH}
 SIZES = {
     "cpu": Size("ner-cpu", {**_SETTINGS, "epochs": 2.0}),
     "paper": Size("paper/ner-german", {**_SETTINGS, "epochs": 50.0}),

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from lexergy.studies.search_aware.comparison import (
     CONTROLS,
+    CROSS_ENTROPY,
+    SELF_NORMALISED,
     Row,
     Seen,
     carry_out,
@@ -16,8 +18,9 @@ from lexergy.studies.search_aware.normalisation import GLOBAL, LOCAL
 from lexergy.studies.study import Settings, Size
 from lexergy.tasks.search_aware.arms import ArmLaboratory, arm
 
-REGULAR, SELF_NORMALISED = STARTS = ("cross-entropy", "self-normalised")
-_SETTINGS = {"beam": 3, "alpha": 10.0, "learning_rates": (5e-4, 2e-4)}
+STARTS = (CROSS_ENTROPY, SELF_NORMALISED)
+_BOTH = (5e-4, 2e-4)
+_SETTINGS = {"beam": 3, "alpha": 10.0, "local_rates": _BOTH, "global_rates": _BOTH, "control_rates": _BOTH}
 SIZES = {
     "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.5, "lengths": (4, 6, 8)}),
     "paper": Size("paper/translation-search", {**_SETTINGS, "epochs": 20.0, "lengths": (20, 30, 40)}),

@@ -52,9 +52,14 @@ class Arm:
 
     def recipe(self, recipe: SearchAwareRecipe) -> AnyObjectiveRecipe:
         objective = recipe.objectives[self.objective]
-        changes = json.loads(self.changes)
+        changes = self.settings
         learning = objective.learning.model_dump() | changes.pop("learning", {})
         return type(objective).model_validate(objective.model_dump() | changes | {"learning": learning})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What differs from the objective's recipe."""
+        return json.loads(self.changes)
 
     @property
     def name(self) -> str:
@@ -63,7 +68,7 @@ class Arm:
 
     def but(self, **changes: Any) -> Self:
         """The same training with further changes; those of `learning` add to the ones before."""
-        before = json.loads(self.changes)
+        before = self.settings
         learning = before.pop("learning", {}) | changes.pop("learning", {})
         merged = before | changes | ({"learning": learning} if learning else {})
         return type(self)(self.objective, self.encoder, json.dumps(merged, sort_keys=True))

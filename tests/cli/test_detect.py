@@ -404,14 +404,14 @@ def test_lines_and_shards_say_what_a_table_does(word_lm_folder, people_file, tmp
 
 def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text_pairs_file, tmp_path, capsys):
     fields = ["--human-field", "human", "--machine-field", "machine"]
-    command = ["evaluate", text_pairs_file, *fields, "--lm", word_lm_folder, "--by", "file,length"]
-    assert detect(*command, "--report", tmp_path / "page.html") == 0
+    command = ["detect", "evaluate", str(text_pairs_file), *fields, "--lm", str(word_lm_folder), "--by", "file,length"]
+    assert run_command([*command, "--report", str(tmp_path / "page.html")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "ROC AUC" in shown
     assert "By length" in shown
     page = (tmp_path / "page.html").read_text()
     assert "<td>pairs.jsonl</td>" in page
-    assert detect(*command, "--report", tmp_path / "page.md", "--json") == 0
+    assert run_command([*command, "--report", str(tmp_path / "page.md"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["overall"]["people"] == found["overall"]["machines"] == 30
     assert found["by"]["file"]["pairs.jsonl"] == found["overall"]

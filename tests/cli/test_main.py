@@ -37,9 +37,10 @@ def test_the_verbs():
 
 @EVERY_COMMAND
 def test_every_command_is_called_in_the_tests_of_its_verb(command):
-    """A list of arguments that begins with its words, in the file named after the verb."""
-    path = Path(__file__).with_name(f"test_{command[0].replace('-', '_')}.py")
-    lists = [node.elts for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.List)]
+    """A list of arguments that begins with its words, in a file named after the verb."""
+    paths = Path(__file__).parent.glob(f"test_{command[0].replace('-', '_')}*.py")
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    lists = [node.elts for node in nodes if isinstance(node, ast.List)]
     words = [tuple(word.value for word in words[: len(command)] if isinstance(word, ast.Constant)) for words in lists]
     assert command in words
 

@@ -39,7 +39,7 @@ def energy(lm) -> TransformerEnergy:
     energy = TransformerEnergy.from_causal_lm(lm, seed=0)
     optimiser = torch.optim.Adam(energy.parameters(), lr=0.01)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(60):
+    for _ in range(200):
         loss, _ = objective.loss(energy, torch.randint(1000, (64,), generator=generator), generator)
         optimiser.zero_grad()
         loss.backward()

@@ -78,7 +78,7 @@ def evaluate(
 
     Examples:
 
-    \\b
+    \b
       lexergy detect evaluate labelled.jsonl --by domain,generator,length
       lexergy detect evaluate runs/detector raid.csv --by domain,generator,decoding --report raid.html
       lexergy detect evaluate runs/detector pairs.jsonl --human-field human --machine-field machine

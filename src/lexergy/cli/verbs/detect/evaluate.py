@@ -80,9 +80,9 @@ def evaluate(
 
     \b
       lexergy detect evaluate labelled.jsonl --by domain,generator,length
-      lexergy detect evaluate runs/detector raid.csv --by domain,generator,decoding --report raid.html
+      lexergy detect evaluate runs/detector raid.csv --by domain,decoding --report raid.html
       lexergy detect evaluate runs/detector pairs.jsonl --human-field human --machine-field machine
-      lexergy detect evaluate pairs.jsonl --human-field human --machine-field machine --scorer curvature
+      lexergy detect evaluate labelled.csv --label-field written_by --scorer curvature
     """
     model, sources = split_model(arguments)
     allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)

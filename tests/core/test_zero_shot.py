@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.zero_shot import SCORERS, TokenStatistics, bits_ratio, cross_moments, rank_tail
+from lexergy.core.zero_shot import SCORERS, TokenStatistics, bits_ratio, cross_moments, rank_tail, tail_varentropy
 
 Q = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]], dtype=torch.double)
 P = torch.tensor([[0.2, 0.2, 0.6], [0.3, 0.6, 0.1], [0.9, 0.05, 0.05]], dtype=torch.double)
@@ -41,6 +41,7 @@ def test_every_score_by_hand(p):
         "curvature": (sum(log_probs) - sum(means)) / math.sqrt(sum(variances)),
         "ratio": -(sum(log_probs) / sum(means)),
         "rank-tail": 0,
+        "tail-varentropy": -sum(variances) / 30,
     }
     tokens = statistics(Q, p, TOKENS)
     found = {name: float(terms(tokens).mean()) for name, terms in SCORERS.items()}
@@ -63,9 +64,11 @@ def test_beyond_a_hundred_ranks_by_hand():
     ranks = torch.tensor([0.0, 98, 99, 199, 9999]).double()
     tokens = TokenStatistics(*(torch.zeros(5).double() for _ in range(3)), ranks.log1p())
     assert rank_tail(tokens).tolist() == pytest.approx([0, 0, 0, -math.log(2), -math.log(100)])
+    wide = tokens._replace(variance=torch.tensor([0.0, 10, 0, 5, 0]).double())
+    assert tail_varentropy(wide).tolist() == pytest.approx([0, -1, 0, -math.log(2) - 0.5, -math.log(100)])
 
 
-@pytest.mark.parametrize("name", [name for name in SCORERS if name != "rank-tail"])
+@pytest.mark.parametrize("name", [name for name in SCORERS if "tail" not in name])
 def test_likelier_text_is_more_a_machines(name):
     """A text of the likeliest tokens against the same with its second token an unlikely one."""
     expected, surprising = (statistics(Q, Q, tokens) for tokens in ([0, 1, 2], [0, 2, 2]))

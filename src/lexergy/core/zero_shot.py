@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 TAIL = 100  # ranks
+NATS_SQUARED = 10.0  # of varentropy that weigh as much as one nat of the ranks' tail
 _ROWS = 32  # distributions in float64 at once
 _LEAST = 1e-6  # of a sum of variances, where an LM is certain of everything
 
@@ -65,12 +66,23 @@ def rank_tail(tokens: TokenStatistics) -> Tensor:
     return -(tokens.log_rank - math.log(TAIL)).clamp_min(0)
 
 
+def tail_varentropy(tokens: TokenStatistics) -> Tensor:
+    """`rank_tail` minus the mean of sigma_t^2 / 10 (ours): narrow predictions, and nothing far outside of them.
+
+    Of one LM sigma_t^2 is its varentropy, the variance of what it is to learn from the next token (Kontoyiannis and
+    Verdu 2014). Where it is large, few likely continuations stand beside many unlikely ones. Assistants come there less
+    often than people do.
+    """
+    return rank_tail(tokens) - tokens.variance / NATS_SQUARED
+
+
 SCORERS: dict[str, Callable[[TokenStatistics], Tensor]] = {
     "likelihood": likelihood,
     "log-rank": log_rank,
     "curvature": curvature,
     "ratio": ratio,
     "rank-tail": rank_tail,
+    "tail-varentropy": tail_varentropy,
 }
 """Terms (L - 1,) of each score, whose mean it is."""
 BITS_RATIO = "bits-ratio"

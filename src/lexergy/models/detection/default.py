@@ -16,7 +16,7 @@ from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.zero_shot import ZeroShotReader
 
 LM = "smollm2-135m"
-SCORER = "rank-tail"
+SCORER = "tail-varentropy"
 PEOPLE_FILE = "people.json"  # energies of texts by people, by scorer; written by `benchmarks/zero_shot.py people`
 BLOCK_TOKENS = 512
 

@@ -36,8 +36,8 @@ Scorer = Annotated[
     str | None,
     typer.Option(
         "--scorer",
-        help="Without MODEL: likelihood, log-rank, curvature, ratio, rank-tail or bits-ratio.",
-        show_default="rank-tail",
+        help="Without MODEL: likelihood, log-rank, curvature, ratio, rank-tail, tail-varentropy or bits-ratio.",
+        show_default="tail-varentropy",
     ),
 ]
 LMs = Annotated[
@@ -81,7 +81,7 @@ Calibrate = Annotated[
 Domain = Annotated[
     str | None,
     typer.Option(
-        "--domain", help="Compare with stored texts of this domain only: news, speeches, encyclopaedia or web."
+        "--domain", help="Compare with stored texts of this domain only: news, speeches, essays, fiction or web."
     ),
 ]
 

@@ -5,7 +5,7 @@ A head is fitted to the pairs of other documents than a pair's own, once to all 
     d_i = loss_i(half) - loss_i(all),    fall = 1/N sum_i d_i,    stop when fall < SE(fall)
 
 with the standard error over documents. Both heads are measured on the same pairs, so that the error is that of a paired
-difference, and far below the loss's own.
+difference: how hard a document is for both of them does not count.
 """
 
 import math

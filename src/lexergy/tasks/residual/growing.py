@@ -88,8 +88,9 @@ def _measure_loss(context: RunContext, name: str, parts: list[Stage], before: li
     """The loss of a head fitted to all parts; what a reader makes of the earlier ones lies in the stages before."""
     started = monotonic()
     recipe, energy = fitted_energy(context, name, stage)
+    readings: list[Stage | OpenStage] = [*before, stage]
     features, documents = [], []
-    for part, own in zip(parts, [*before, stage], strict=True):
+    for part, own in zip(parts, readings, strict=True):
         windows, table = drawn_pairs(context, part)
         data = contrast(context, windows, table, energy.features)
         progress = stage.progress and own is stage

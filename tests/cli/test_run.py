@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import yaml
 
 from lexergy.cli.main import run_command
@@ -77,3 +78,34 @@ def test_no_such_part(tiny_recipe_file, tmp_path, capsys):
     message = mistake_of(["run", tiny_recipe_file, "--out", tmp_path / "run", "--part", "3/2"], capsys)
     assert "`--part` is 3/2; expected 1/2 to 2/2" in message
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("budget", ["0m", "-5m", "soon"])
+def test_what_is_no_budget(tiny_recipe_file, tmp_path, capsys, budget):
+    message = mistake_of(["run", tiny_recipe_file, "--out", tmp_path / "run", "--budget", budget], capsys)
+    assert f"`--budget` is {budget}; expected a time above 0 in seconds, minutes or hours, as in 90s, 60m" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_needs_a_fitted_energy(tiny_recipe_file, tmp_path, capsys):
+    message = mistake_of(["run", tiny_recipe_file, "--out", tmp_path / "run", "--budget", "60m"], capsys)
+    assert "the budget of negatives is 60m and no energy is fitted" in message
+    assert "expected one of kind fitted_states, fitted_reader or fitted_encoder" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_is_part_of_the_run(tiny_recipe_file, tmp_path, capsys):
+    recipe = yaml.safe_load(tiny_recipe_file.read_text())
+    recipe["energies"] = {"head": {"kind": "fitted_states", "layers": [1], "folds": 2, "state_penalties": [0.1]}}
+    path = tmp_path / "fitted.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    command = ["run", path, "--out", tmp_path / "run", "--budget", "2h"]
+    first = json_of(command, capsys)
+    assert first["learning_curve"]["energy"] == "head"
+    assert first["learning_curve"]["stop"] == "windows"
+    (point,) = first["learning_curve"]["points"]
+    assert point.keys() == {"pairs", "loss", "std_error", "fall", "fall_std_error"}
+    assert point["pairs"] == 32
+    assert json_of(command, capsys) == first
+    assert load_run(tmp_path / "run").recipe.negatives.budget == "2h"
+    assert "32 pairs, with which the energy “head” has" in " ".join(output_of(command, capsys).out.split())

@@ -91,6 +91,24 @@ REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
             "openai:http://127.0.0.1:8080; expected kind fitted_reader, fitted_encoder, encoder, linear or bilstm.",
         ),
         ({"negatives": {"per_prefx": 2}}, "unknown key `negatives.per_prefx`; did you mean `per_prefix`?"),
+        (
+            {"negatives": {"budget": "soon"}},
+            "`negatives.budget`: 'soon' is no duration; expected a time above 0 in seconds, minutes or hours, as in "
+            "90s, 60m or 2h.",
+        ),
+        (
+            {"negatives": {"budget": "60m"}},
+            "the budget of negatives is 60m and no energy is fitted, whose learning curve would say when to stop; "
+            "expected one of kind fitted_states, fitted_reader or fitted_encoder; or leave the budget out.",
+        ),
+        (
+            {
+                "negatives": {"budget": "60m"},
+                "energies": {"head": {"kind": "fitted_states", "layers": [1], "pairs": 20}},
+            },
+            "the budget of negatives is 60m and the energy `head` asks for 20 pairs; expected one of the two, since a "
+            "budget decides how many there are.",
+        ),
         ({"sed": 1}, "unknown key `sed`; did you mean `seed`?"),
         (
             {"energies": {"energy": {"kind": "states", "layerz": [1], "training": TRAINING}}},

@@ -64,6 +64,15 @@ def positive(remedy: str) -> Check:
     return check
 
 
+def duration(param: typer.CallbackParam, value: str | None) -> str | None:
+    """A check that an option's value, where given, is a time above 0."""
+    from lexergy.recipes.durations import EXPECTED, is_duration
+
+    if value is not None and not is_duration(value):
+        raise LexergyError(f"`{param.opts[0]}` is {value[:40]}; {EXPECTED}.")
+    return value
+
+
 def as_written(text: str) -> str:
     """A place as it was given: as a path, `s3://bucket` would lose a slash."""
     return text

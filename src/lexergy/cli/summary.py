@@ -52,6 +52,7 @@ def summary(result: "RunResult", report: Path) -> dict:
         },
         "baselines": result.baselines,
         "corrections": result.corrections,
+        "learning_curve": result.learning_curve,
         "generations": result.generations,
         "seconds": result.seconds,
         "corpus": result.corpus,
@@ -70,6 +71,7 @@ def perplexity_record(estimate: "PerplexityEstimate") -> dict:
 
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
+    from lexergy.report.learning_curve import growth_sentence
     from lexergy.report.perplexity import base_label, corrections_table, terminal_table, unmeasured, verdicts
 
     estimates, base, corrections = result.estimates, base_label(result.recipe), corrections_table(result)
@@ -79,7 +81,8 @@ def show_summary(result: "RunResult", report: Path) -> None:
         table = terminal_table(estimates, result.baselines, base)
         print_table(PERPLEXITY_TITLE, table.columns, table.texts)
     told = verdicts(estimates) if estimates else unmeasured(result)
-    print_paragraphs(f"{base[0].upper()}{base[1:]}: {result.recipe.lm.description}.", *told)
+    grew = [] if result.learning_curve is None else [growth_sentence(result.learning_curve)]
+    print_paragraphs(f"{base[0].upper()}{base[1:]}: {result.recipe.lm.description}.", *told, *grew)
     if result.generations:
         first = result.generations[0]
         print_passage("Prompt", first.prompt)

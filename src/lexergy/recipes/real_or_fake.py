@@ -7,7 +7,13 @@ from pydantic import Field, model_validator
 from lexergy.recipes.base_models import LMRecipe, TrainedLMRecipe
 from lexergy.recipes.energies import WindowEnergyRecipe
 from lexergy.recipes.engine import EngineRecipe
-from lexergy.recipes.residual import CorpusRecipe, NegativesRecipe, ResidualRecipe, WindowsRecipe
+from lexergy.recipes.residual import (
+    CorpusRecipe,
+    NegativesRecipe,
+    ResidualRecipe,
+    RunNegativesRecipe,
+    WindowsRecipe,
+)
 from lexergy.recipes.section import PositiveInt, Recipe, Section, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe, Direction
 from lexergy.recipes.training import TrainingRecipe
@@ -138,7 +144,7 @@ class LaboratoryRecipe(Recipe):
                     **generator.model_dump(), vocab_size=self.tokenizer.vocab_size, direction=direction
                 )
             ),
-            negatives=self.negatives,
+            negatives=RunNegativesRecipe(**self.negatives.model_dump()),
             energies=dict(self.energies),
             baselines={},
         )

@@ -5,13 +5,17 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.base_models import LMRecipe, MaskedLMRecipe
+from lexergy.recipes.durations import Duration, seconds_of
 from lexergy.recipes.energies import AnyEnergyRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.energy import LearntEnergyRecipe
 from lexergy.recipes.engine import EngineRecipe
+from lexergy.recipes.fitted_energies import FittedEnergyRecipe
 from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
 from lexergy.recipes.shapes import CausalShapeRecipe
 from lexergy.recipes.training import TrainingRecipe
 
+LEARNING_CURVE = "learning_curve"
 RESERVED_FOLDERS = frozenset(
     {
         "tokenizer",
@@ -22,6 +26,7 @@ RESERVED_FOLDERS = frozenset(
         RESIDUAL_PERPLEXITY,
         "masked_lm",
         "negatives",
+        LEARNING_CURVE,
         "perplexity",
         "sums",
         "baselines",
@@ -73,6 +78,22 @@ class NegativesRecipe(Section):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class RunNegativesRecipe(NegativesRecipe):
+    """Those of a run, of all windows; with a `budget` (`90s`, `60m`, `2h`) of some, until more are not worth it.
+
+    Then pairs are added while the first fitted energy's loss on documents held out still falls, and the time lasts.
+    """
+
+    added_later = frozenset({"budget"})
+
+    budget: Duration | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The budget in seconds."""
+        return None if self.budget is None else seconds_of(self.budget)
 
 
 class RalmRecipe(Section):
@@ -156,7 +177,7 @@ class ResidualRecipe(Recipe):
     windows: WindowsRecipe
     lm: LMRecipe
     masked_lm: MaskedLMRecipe | None = None
-    negatives: NegativesRecipe = NegativesRecipe()
+    negatives: RunNegativesRecipe = RunNegativesRecipe()
     energies: dict[str, AnyEnergyRecipe] = Field(min_length=1)
     baselines: dict[str, BaselineRecipe] = Field({})
     perplexity: PerplexityRecipe | None = PerplexityRecipe()
@@ -170,6 +191,7 @@ class ResidualRecipe(Recipe):
         _check_lengths(self)
         _check_layers(self)
         _check_remote(self)
+        _check_budget(self)
         for name, energy in self.energies.items():
             energy.check_beside(name, self.energies)
         return self
@@ -188,6 +210,11 @@ class ResidualRecipe(Recipe):
     def trained_energies(self) -> list[str]:
         """The names of those that are not."""
         return [name for name in self.energies if name not in self.sums]
+
+    @property
+    def fitted_energies(self) -> list[str]:
+        """The names of those that are heads fitted in one piece."""
+        return [name for name, energy in self.energies.items() if isinstance(energy, FittedEnergyRecipe)]
 
 
 def _check_names(recipe: ResidualRecipe) -> None:
@@ -239,6 +266,23 @@ def _check_remote(recipe: ResidualRecipe) -> None:
             )
     if recipe.baselines:
         raise ValueError(f"`baselines` are made with the LM's weights, and those of {recipe.lm.source} are elsewhere")
+
+
+def _check_budget(recipe: ResidualRecipe) -> None:
+    budget = recipe.negatives.budget
+    if budget is None:
+        return
+    if not recipe.fitted_energies:
+        raise ValueError(
+            f"the budget of negatives is {budget} and no energy is fitted, whose learning curve would say when to "
+            "stop; expected one of kind fitted_states, fitted_reader or fitted_encoder; or leave the budget out"
+        )
+    for name, energy in recipe.energies.items():
+        if isinstance(energy, LearntEnergyRecipe) and energy.pairs is not None:
+            raise ValueError(
+                f"the budget of negatives is {budget} and the energy `{name}` asks for {energy.pairs} pairs; expected "
+                "one of the two, since a budget decides how many there are"
+            )
 
 
 def _check_lengths(recipe: ResidualRecipe) -> None:

@@ -16,6 +16,7 @@ from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.report import perplexity, plots
 from lexergy.report.drawing import Drawing, data_uri
 from lexergy.report.html import render
+from lexergy.report.learning_curve import growth
 from lexergy.report.numbers import duration, fixed, percent
 from lexergy.runs.records import EnergyResult, GenerationResult, RunResult, load_run
 
@@ -64,6 +65,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
         "perplexity": perplexity.full_table(estimates, result.baselines, base) if estimates else None,
         "corrections": perplexity.corrections_table(result),
         "corrections_note": CORRECTIONS_NOTE,
+        "growth": None if result.learning_curve is None else growth(result.learning_curve),
         "verdicts": perplexity.verdicts(estimates) if estimates else [],
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(estimates)] if estimates else [],

@@ -21,13 +21,14 @@ from lexergy.core.estimation.perplexity import (
     exact_perplexity,
     perplexity_from_weights,
 )
+from lexergy.core.learning_curves import HeldOutLoss, LearningCurve, Stop
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, inside, reading
 from lexergy.files import read_json as read_file
 from lexergy.recipes.energies import TrainedEnergyRecipe
 from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY
-from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.residual import LEARNING_CURVE, ResidualRecipe
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
 from lexergy.storage import fetched
@@ -125,6 +126,7 @@ class RunResult:
     baselines: dict[str, BaselineResult] = field(default_factory=dict)
     corrections: dict[str, dict[str, ExactPerplexity]] = field(default_factory=dict)
     """Of validation and test windows: the LM bare, and with its residuals up to each kind."""
+    learning_curve: LearningCurve | None = None  # where negatives had a budget
 
     @property
     def estimates(self) -> dict[str, PerplexityEstimate]:
@@ -182,12 +184,30 @@ def _load_run(folder: Path) -> RunResult:
             for name in ("lm", "masked_lm", *recipe.baselines)
             if name in stages and (folder / name / HISTORY_FILE).exists()
         },
-        seconds={name: stage.seconds for name, stage in stages.items()},
+        seconds=_seconds(stages),
         corpus=CorpusFacts(recipe.corpus.source, facts["documents"], facts["windows"]),
         versions=stages.get("perplexity", list(stages.values())[-1]).versions,
         baselines=_read_baselines(folder, recipe),
         corrections=_read_corrections(folder, recipe),
+        learning_curve=_learning_curve(stages),
     )
+
+
+def _seconds(stages: Mapping[str, Stage]) -> dict[str, float]:
+    """How long each stage took; those of one folder together."""
+    seconds: dict[str, float] = {}
+    for name, stage in stages.items():
+        folder = name.partition("/")[0]
+        seconds[folder] = seconds.get(folder, 0.0) + stage.seconds
+    return seconds
+
+
+def _learning_curve(stages: Mapping[str, Stage]) -> LearningCurve | None:
+    record = stages["negatives"].facts.get(LEARNING_CURVE)
+    if record is None:
+        return None
+    points = tuple(HeldOutLoss(**point) for point in record["points"])
+    return LearningCurve(record["energy"], points, Stop(record["stop"]))
 
 
 def _read_run_file(folder: Path) -> tuple[dict[str, Stage], ResidualRecipe]:

@@ -57,6 +57,11 @@ class OpenStage:
         """Shards of this stage; its key stands for all that they depend on."""
         return stage_store(self, folder, **provenance)
 
+    def announce(self, text: str) -> None:
+        """A line for those who watch."""
+        if self.progress:
+            print(text, file=sys.stderr, flush=True)
+
 
 Build = Callable[[OpenStage], Facts]
 
@@ -101,7 +106,7 @@ class Workspace:
                     "seed in all parts; wait until it is done, or choose another folder."
                 )
             attempts = begin_stage(opened.folder, key)
-            self._announce(f"{name}{'' if attempts == 1 else ': going on where it was'}")
+            opened.announce(f"stage {name}{'' if attempts == 1 else ': going on where it was'}")
             started = time.monotonic()
             facts = build(opened)
             mirror = mirror_of(opened.folder)
@@ -141,10 +146,6 @@ class Workspace:
             measures = measurements is not None and name.startswith(f"{measurements}/")
             measuring += stage.seconds if measures else stage.facts.get("measuring_seconds", 0.0)
         return Seconds(total - measuring, measuring)
-
-    def _announce(self, text: str) -> None:
-        if self.progress:
-            print(f"stage {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager

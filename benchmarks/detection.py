@@ -22,8 +22,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.calibration import Calibration, fit_calibration
-from lexergy.core.classification import classification_metrics
+from lexergy.core.detection.calibration import Calibration, fit_calibration
+from lexergy.core.detection.classification import classification_metrics
 from lexergy.core.estimation.bootstrap import corrected_std_error
 from lexergy.data.corpora import load_corpus
 from lexergy.files import hash_of

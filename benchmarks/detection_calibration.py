@@ -31,8 +31,8 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.calibration import Calibration, fit_calibration, fit_offset
-from lexergy.core.classification import calibration_error
+from lexergy.core.detection.calibration import Calibration, fit_calibration, fit_offset
+from lexergy.core.detection.classification import calibration_error
 from lexergy.files import hash_of
 from lexergy.models.detection.blocks import Block
 from lexergy.models.detection.detector import SPAN_TOKENS, Detector, DetectorSettings

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import torch
 
+from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.core.estimation.findings import clopper_pearson
-from lexergy.core.two_sample import two_sample_p_value
-from lexergy.core.zero_shot import SCORERS
+from lexergy.core.text_measures.two_sample import two_sample_p_value
 from lexergy.models.detection.default import SCORER, known_people
 from lexergy.models.detection.people import UNLIKE, FalsePositives, PeopleTexts, accuse
 

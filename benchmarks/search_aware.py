@@ -14,7 +14,7 @@ import torch.nn.functional as functional
 from timing import cpu_seconds
 from torch import Tensor
 
-from lexergy.core.beam_search import beam_search
+from lexergy.core.search_aware.beam_search import beam_search
 from lexergy.core.soft_beam import direct_loss, soft_hinge_loss
 from lexergy.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, Sources
 

@@ -27,8 +27,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.classification import Metric, classification_metrics
-from lexergy.core.zero_shot import SCORERS, TokenStatistics
+from lexergy.core.detection.classification import Metric, classification_metrics
+from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.data.style import style_of

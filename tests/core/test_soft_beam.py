@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lexergy.core.beam_search import all_sequences_scored, beam_search
-from lexergy.core.sequence_costs import hamming_costs, sequence_cost
+from lexergy.core.search_aware.beam_search import all_sequences_scored, beam_search
+from lexergy.core.search_aware.sequence_costs import hamming_costs, sequence_cost
+from lexergy.core.search_aware.step_decoder import score_sequences
 from lexergy.core.soft_beam import (
     continuous_top_k_argmax,
     direct_loss,
@@ -14,7 +15,6 @@ from lexergy.core.soft_beam import (
     soft_beam_decode,
     soft_hinge_loss,
 )
-from lexergy.core.step_decoder import score_sequences
 from lexergy.errors import LexergyError
 from toys.decoders import ToyDecoder, toy_decoder
 

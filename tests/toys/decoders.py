@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from lexergy.core.step_decoder import States
+from lexergy.core.search_aware.step_decoder import States
 
 
 @dataclass(frozen=True)

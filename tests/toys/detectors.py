@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lexergy.core.calibration import Calibration
+from lexergy.core.detection.calibration import Calibration
 from lexergy.models.detection import Detector
 from lexergy.models.detection.conditions import EnergyRange, TrainingConditions
 from lexergy.models.detection.detector import DetectorSettings

@@ -23,11 +23,11 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-from lexergy.core.beam_search import BeamResult, follow_backpointers, ranked
 from lexergy.core.ends import inside, lengths_until
-from lexergy.core.sequence_costs import StepCosts, hamming_costs
-from lexergy.core.soft_choice import mixed, peak_logits
-from lexergy.core.step_decoder import PADDING, States, StepDecoder, score_sequences
+from lexergy.core.search_aware.beam_search import BeamResult, follow_backpointers, ranked
+from lexergy.core.search_aware.sequence_costs import StepCosts, hamming_costs
+from lexergy.core.search_aware.soft_choice import mixed, peak_logits
+from lexergy.core.search_aware.step_decoder import PADDING, States, StepDecoder, score_sequences
 from lexergy.errors import LexergyError
 
 _NEVER = -1e4  # the logarithm of a probability that is as good as 0, in float32 and squared too

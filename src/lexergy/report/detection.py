@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from lexergy.core.classification import METRIC_NAMES, Metric
+from lexergy.core.detection.classification import METRIC_NAMES, Metric
 from lexergy.core.estimation.findings import Estimate
 from lexergy.files import atomic_write_text
 from lexergy.report.html import render

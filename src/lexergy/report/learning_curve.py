@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from lexergy.core.learning_curves import LearningCurve
+from lexergy.core.fitting.learning_curves import LearningCurve
 from lexergy.report.numbers import fixed
 from lexergy.report.table import Table
 

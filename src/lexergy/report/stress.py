@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.core.attack_cost import UnderAttack
-from lexergy.core.classification import Metric
+from lexergy.core.detection.attack_cost import UnderAttack
+from lexergy.core.detection.classification import Metric
 from lexergy.core.estimation.findings import Estimate
 from lexergy.files import atomic_write_text
 from lexergy.report.html import render

@@ -21,7 +21,7 @@ from lexergy.core.estimation.perplexity import (
     exact_perplexity,
     perplexity_from_weights,
 )
-from lexergy.core.learning_curves import HeldOutLoss, LearningCurve, Stop
+from lexergy.core.fitting.learning_curves import HeldOutLoss, LearningCurve, Stop
 from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, inside, reading

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lexergy.core.zero_shot import SCORERS
+from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.errors import LexergyError
 from lexergy.models.detection import default
 from lexergy.models.detection.default import known_people, zero_shot_detector

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lexergy import CausalLM
-from lexergy.core.zero_shot import SCORERS
+from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
 from lexergy.models.detection.detector import DetectorSettings

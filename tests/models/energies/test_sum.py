@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lexergy.core.combination import fit_combination
+from lexergy.core.fitting.combination import fit_combination
 from lexergy.core.losses import nce_loss
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM

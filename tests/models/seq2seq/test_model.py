@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lexergy.core.step_decoder import teacher_forced
+from lexergy.core.search_aware.step_decoder import teacher_forced
 from lexergy.models.seq2seq import Seq2SeqModel, Sources
 from lexergy.models.seq2seq.encoder import Encoder
 from toys.seq2seq import NUM_CHARACTERS, random_sources, random_symbols, tiny_model, translating

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lexergy.core.beam_search import beam_search, exact_search
-from lexergy.core.search_aware_baselines import beam_crf_loss
+from lexergy.core.search_aware.baselines import beam_crf_loss
+from lexergy.core.search_aware.beam_search import beam_search, exact_search
+from lexergy.core.search_aware.step_decoder import PADDING, States
 from lexergy.core.soft_beam import direct_loss, soft_hinge_loss
-from lexergy.core.step_decoder import PADDING, States
 
 NUM_WORDS, NUM_LABELS, SIZE = 5, 3, 12
 

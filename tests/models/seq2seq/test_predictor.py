@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from lexergy.core.step_decoder import PADDING
+from lexergy.core.search_aware.step_decoder import PADDING
 from lexergy.data.vocabulary import build_sequence_vocabulary
 from lexergy.errors import LexergyError
 from lexergy.models.seq2seq import Seq2Seq

@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from lexergy.core.calibration import Calibration
-from lexergy.core.classification import classification_metrics
+from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.classification import classification_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection
 from lexergy.models.detection.people import FalsePositives, PeopleTexts

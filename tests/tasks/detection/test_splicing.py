@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from lexergy.core.calibration import Calibration
-from lexergy.core.two_writers import TwoWriters
+from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.two_writers import TwoWriters
 from lexergy.data.sentences import MixedText, Written, sentences
 from lexergy.models.detection.detector import Detector
 from lexergy.tasks.detection.attribution import attribution, attribution_row, reliability

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lexergy.core.calibration import Calibration
-from lexergy.core.classification import classification_metrics
-from lexergy.core.two_writers import TwoWriters
+from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.classification import classification_metrics
+from lexergy.core.detection.two_writers import TwoWriters
 from lexergy.data.attacks import TEXT_ATTACKS
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detector

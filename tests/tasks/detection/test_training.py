@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from lexergy.core.classification import classification_metrics
+from lexergy.core.detection.classification import classification_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
 from lexergy.models.detection.readers import TokenisedText

@@ -8,7 +8,7 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from lexergy.core.learning_curves import Stop
+from lexergy.core.fitting.learning_curves import Stop
 from lexergy.errors import LexergyError
 from lexergy.recipes.residual import LEARNING_CURVE, ResidualRecipe
 from lexergy.report.page import render_page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lexergy.core.scheduled_sampling import inverse_sigmoid
+from lexergy.core.search_aware.scheduled_sampling import inverse_sigmoid
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.search_aware import SearchAwareRecipe, SearchRecipe
 from lexergy.studies.search_aware.comparison import controls, soft_beam, tuned

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lexergy.core.sequence_metrics import bleu, entity_scores, label_accuracy
+from lexergy.core.text_measures.sequence_metrics import bleu, entity_scores, label_accuracy
 from lexergy.tasks.search_aware.decodings import Written, metric_function, most_frequent_labels
 from lexergy.tasks.search_aware.examples import Example, Examples
 

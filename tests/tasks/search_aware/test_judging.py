@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lexergy.core.beam_search import gold_survival
+from lexergy.core.search_aware.beam_search import gold_survival
 from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.tasks.search_aware.examples import Example
 from lexergy.tasks.search_aware.judging import fall_off_shares, judge, unknown_labels

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lexergy.core.scheduled_sampling import scheduled_log_scores
+from lexergy.core.search_aware.scheduled_sampling import scheduled_log_scores
 from lexergy.tasks.search_aware.examples import Example
 from lexergy.tasks.search_aware.landscape import Line, walk_line
 from toys.seq2seq import toy_tagged, toy_tagger

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lexergy.core.beam_search import beam_search
+from lexergy.core.search_aware.beam_search import beam_search
 from lexergy.data.vocabulary import build_vocabulary
 from lexergy.errors import LexergyError
 from lexergy.recipes.search_aware import (

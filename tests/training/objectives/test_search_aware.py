@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lexergy.core.step_decoder import teacher_forced
+from lexergy.core.search_aware.step_decoder import teacher_forced
 from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.training.objectives.search_aware import CrossEntropy, gold_likelihood
 from toys.search_aware import toy_training, toy_validation, trained_toy

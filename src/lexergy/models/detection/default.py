@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from lexergy.core.zero_shot import BITS_RATIO
+from lexergy.core.detection.zero_shot import BITS_RATIO
 from lexergy.errors import LexergyError
 from lexergy.files import read_json
 from lexergy.models.causal.lm import CausalLM

@@ -10,8 +10,8 @@ import torch
 from pydantic import Field, TypeAdapter
 from torch import Tensor
 
-from lexergy.core.calibration import EVEN, Calibration
-from lexergy.core.two_writers import TwoWriters
+from lexergy.core.detection.calibration import EVEN, Calibration
+from lexergy.core.detection.two_writers import TwoWriters
 from lexergy.data.normalisation import Normalised, normalise
 from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.data.sentences import sentences
@@ -80,8 +80,8 @@ class Span:
 class Sentence:
     """Characters start .. end - 1 of a text, and the mean energy of their tokens.
 
-    The probability is that a machine wrote this sentence, judged by it and by those around it (`core.two_writers`);
-    None of a detector that was not calibrated on texts of two writers.
+    The probability is that a machine wrote this sentence, judged by it and by those around it
+    (`core.detection.two_writers`); None of a detector that was not calibrated on texts of two writers.
     """
 
     start: int

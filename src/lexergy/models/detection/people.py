@@ -1,4 +1,4 @@
-"""Texts of people that false positives are calibrated on, and what they say of other texts (`core.conformal`)."""
+"""People's texts that false positives are calibrated on, and what they say of others (`core.detection.conformal`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lexergy.core.conformal import (
+from lexergy.core.detection.conformal import (
     benjamini_hochberg,
     bin_of,
     check_level,
@@ -15,7 +15,7 @@ from lexergy.core.conformal import (
     mondrian_p_values,
     texts_needed,
 )
-from lexergy.core.two_sample import two_sample_p_value
+from lexergy.core.text_measures.two_sample import two_sample_p_value
 from lexergy.data.style import Style, style_of
 from lexergy.errors import LexergyError
 
@@ -111,8 +111,8 @@ def accuse(
 def shift_warning(people: PeopleTexts, texts: Sequence[str]) -> str | None:
     """A sentence where texts, as a detector reads them, are of another style than those calibrated on.
 
-    By a permutation test of the energy distance of `Style`s (`core.two_sample`). Whether people or machines wrote them
-    may change the style, too: a folder of machine text can be unlike people's for that alone.
+    By a permutation test of the energy distance of `Style`s (`core.text_measures.two_sample`). Whether people or
+    machines wrote them may change the style, too: a folder of machine text can be unlike people's for that alone.
     """
     if not texts:
         return None

@@ -1,4 +1,4 @@
-"""A detector that nobody trained: the score of a text by one frozen LM, or by two (`core.zero_shot`)."""
+"""A detector that nobody trained: the score of a text by one frozen LM, or by two (`core.detection.zero_shot`)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from lexergy.core.batches import batches_by_length
+from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.core.vocabulary import summarise
-from lexergy.core.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.causal.lm import CausalLM

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from lexergy.core.linear_heads import LinearHead
+from lexergy.core.fitting.linear_heads import LinearHead
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.energies.base import EnergyModel

@@ -30,7 +30,7 @@ class SumEnergy(EnergyModel):
     """E(x) = c_0 + sum_i c_i E_i(x): the joint model is P_LM(x) exp(-c_0) prod_i exp(-E_i(x))^c_i.
 
     Its file holds the coefficients; the parts stay in their own folders and are found again beside the sum's,
-    so that a run can be moved. `core.combination.fit_combination` fits the coefficients.
+    so that a run can be moved. `core.fitting.combination.fit_combination` fits the coefficients.
 
     Examples:
         >>> import torch

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.core.ends import inside
-from lexergy.core.step_decoder import States
+from lexergy.core.search_aware.step_decoder import States
 from lexergy.models.architectures.masked_lstm import advance
 from lexergy.models.seq2seq.encoder import Encoding
 
@@ -95,7 +95,7 @@ class BoundDecoder:
         return self._scores(hidden, slice(position, position + 1)), (hidden, cell)
 
     def teacher_forced(self, gold: Tensor) -> Tensor:  # (B, T) -> (B, T, V)
-        """What `core.step_decoder.teacher_forced` computes step by step, in one pass of the LSTM."""
+        """What `core.search_aware.step_decoder.teacher_forced` computes step by step, in one pass of the LSTM."""
         before = self.embeddings[gold[:, :-1].clamp_min(0)]  # (B, T - 1, E)
         inputs = self._masked(torch.cat([self.start()[1], before], dim=1))
         if self.module.attention is None:

@@ -43,7 +43,7 @@ class Seq2SeqModel(PreTrainedModel):
 
     Examples:
         >>> import torch
-        >>> from lexergy.core.beam_search import beam_search
+        >>> from lexergy.core.search_aware.beam_search import beam_search
         >>> from lexergy.models.seq2seq import Seq2SeqConfig, Seq2SeqModel, Sources
         >>> config = Seq2SeqConfig(vocab_sizes=[9], feature_sizes=[4], num_symbols=5, encoder_size=8, decoder_size=8)
         >>> model = Seq2SeqModel.from_config(config, seed=0)

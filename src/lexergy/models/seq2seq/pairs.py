@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from lexergy.core.step_decoder import PADDING
+from lexergy.core.search_aware.step_decoder import PADDING
 from lexergy.models.seq2seq.encoder import Sources
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from lexergy.core.batches import batches_by_length
-from lexergy.core.beam_search import BeamResult, beam_search, gold_survival
+from lexergy.core.search_aware.beam_search import BeamResult, beam_search, gold_survival
+from lexergy.core.search_aware.step_decoder import PADDING, written
 from lexergy.core.soft_beam import soft_beam_decode
-from lexergy.core.step_decoder import PADDING, written
 from lexergy.models.loading.devices import device_of
 from lexergy.models.seq2seq.encoder import Sources
 from lexergy.models.seq2seq.model import Seq2SeqModel

@@ -13,7 +13,7 @@ from lexergy.core.estimation.corpus import corpus_difference, corpus_estimate
 from lexergy.core.estimation.findings import Estimate, Finding, Verdict, mean
 from lexergy.core.mcmc.diagnostics import MIXED_R_HAT, mixing
 from lexergy.core.mcmc.sweeps import Schedule
-from lexergy.core.text_metrics import metric_named
+from lexergy.core.text_measures.text_metrics import metric_named
 from lexergy.recipes.masked import TranslationRecipe
 from lexergy.studies.study import Opener, Settings, Size
 from lexergy.tasks.masked.mcmc import Sampling

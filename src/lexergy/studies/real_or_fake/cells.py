@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lexergy.core.classification import METRIC_NAMES
+from lexergy.core.detection.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Estimate, Finding, mean, over_runs, std_error
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lexergy.core.classification import METRIC_NAMES
+from lexergy.core.detection.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Finding, above
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import above, mean, mean_difference
-from lexergy.core.repetition import unique_share, unique_share_of_all
+from lexergy.core.text_measures.repetition import unique_share, unique_share_of_all
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Table

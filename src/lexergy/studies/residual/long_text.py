@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference, mean_distance_difference
-from lexergy.core.repetition import unique_share
+from lexergy.core.text_measures.repetition import unique_share
 from lexergy.models.joint.long_text import continue_long
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lexergy.core.divergence import binned, mauve_across_halves
 from lexergy.core.estimation.bootstrap import group_numbers
 from lexergy.core.estimation.findings import (
     Estimate,
@@ -20,8 +19,9 @@ from lexergy.core.estimation.findings import (
     mean_distance_difference,
     of_groups,
 )
-from lexergy.core.repetition import unique_share
-from lexergy.core.two_sample import paired_energy_distance
+from lexergy.core.text_measures.divergence import binned, mauve_across_halves
+from lexergy.core.text_measures.repetition import unique_share
+from lexergy.core.text_measures.two_sample import paired_energy_distance
 from lexergy.studies.residual.judges import Judges
 from lexergy.studies.residual.workspace import Evidence, documents
 from lexergy.studies.residual.writers import PEOPLE, WRITERS

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from lexergy.core.estimation.findings import Estimate, Finding, above
-from lexergy.core.repetition import unique_share_of_all
+from lexergy.core.text_measures.repetition import unique_share_of_all
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lexergy.core.estimation.findings import Estimate, Finding, above, similar
-from lexergy.core.label_bias import Sight, global_probabilities, largest_lead_dropped, local_probabilities
+from lexergy.core.search_aware.label_bias import Sight, global_probabilities, largest_lead_dropped, local_probabilities
 from lexergy.recipes.search_aware import LabelBiasRecipe
 from lexergy.report.picture import Panel, Series
 from lexergy.report.study_page import Conclusion

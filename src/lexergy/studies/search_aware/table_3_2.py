@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from lexergy.core.estimation.findings import Finding
-from lexergy.core.scheduled_sampling import inverse_sigmoid
+from lexergy.core.search_aware.scheduled_sampling import inverse_sigmoid
 from lexergy.recipes.search_aware import SearchRecipe
 from lexergy.report.study_page import Conclusion
 from lexergy.report.table import Cell, Table

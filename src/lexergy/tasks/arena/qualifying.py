@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lexergy.core.preferences import better_half
+from lexergy.core.text_measures.preferences import better_half
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
 from lexergy.runs.stages import read_json

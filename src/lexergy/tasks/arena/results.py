@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from lexergy.core.estimation.findings import Estimate
-from lexergy.core.preferences import SentenceRates, agreement, sentence_rates, two_way_share
+from lexergy.core.text_measures.preferences import SentenceRates, agreement, sentence_rates, two_way_share
 from lexergy.tasks.arena.strengths import strengths
 from lexergy.tasks.arena.study import Study
 from lexergy.tasks.arena.votes import KEPT, TIE, JudgedVote, JudgedVotes

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from lexergy.core.estimation.bootstrap import group_counts
 from lexergy.core.estimation.findings import CONFIDENCE, Estimate
-from lexergy.core.preferences import two_way_variance
+from lexergy.core.text_measures.preferences import two_way_variance
 from lexergy.errors import LexergyError
 from lexergy.tasks.arena.votes import JudgedVote
 

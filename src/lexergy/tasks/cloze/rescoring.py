@@ -17,7 +17,7 @@ from lexergy.core.rescoring import (
     combined_scores,
     with_rest_below,
 )
-from lexergy.core.text_metrics import metric_named
+from lexergy.core.text_measures.text_metrics import metric_named
 from lexergy.data.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
 from lexergy.models.scoring.kinds import load_scorer

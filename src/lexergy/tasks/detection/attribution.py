@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lexergy.core.classification import Metric, classification_metrics
+from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.estimation.findings import Estimate, mean
 from lexergy.models.detection.detector import Detector
 from lexergy.tasks.detection.splicing import SentenceTruth

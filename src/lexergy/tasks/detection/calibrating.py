@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from lexergy.core.calibration import Calibration, fit_calibration, fit_offset
+from lexergy.core.detection.calibration import Calibration, fit_calibration, fit_offset
 from lexergy.data.style import style_of
 from lexergy.errors import LexergyError
 from lexergy.models.detection.conditions import TrainingConditions, energy_ranges

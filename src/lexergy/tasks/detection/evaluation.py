@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lexergy.core.classification import ClassificationMetrics, Metric, classification_metrics
-from lexergy.core.conformal import bin_of, length_bins
+from lexergy.core.detection.classification import ClassificationMetrics, Metric, classification_metrics
+from lexergy.core.detection.conformal import bin_of, length_bins
 from lexergy.core.estimation.findings import Estimate, clopper_pearson
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector

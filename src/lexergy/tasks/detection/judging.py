@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import tee
 from typing import NamedTuple
 
-from lexergy.core.calibration import EVEN
+from lexergy.core.detection.calibration import EVEN
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lexergy.core.calibration import Calibration, fit_calibration
-from lexergy.core.two_writers import TwoWriters, fit_two_writers
+from lexergy.core.detection.calibration import Calibration, fit_calibration
+from lexergy.core.detection.two_writers import TwoWriters, fit_two_writers
 from lexergy.data.sentences import MixedText, sentences, spliced, without_shared_beginning
 from lexergy.models.detection.detector import Detection, Detector
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from lexergy.core.attack_cost import UnderAttack, under_attack
+from lexergy.core.detection.attack_cost import UnderAttack, under_attack
 from lexergy.data.attacks import Attack
 from lexergy.data.normalisation import normalise
 from lexergy.data.plain_text import plain_text, whole_sentences

@@ -10,8 +10,8 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from lexergy.core.calibration import Calibration
-from lexergy.core.classification import ClassificationMetrics, classification_metrics
+from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.classification import ClassificationMetrics, classification_metrics
 from lexergy.core.estimation.bootstrap import bootstrap_std_error
 from lexergy.core.estimation.partition import lower_bound
 from lexergy.files import hash_of

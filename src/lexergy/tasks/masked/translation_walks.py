@@ -12,7 +12,7 @@ from torch import Tensor
 from lexergy.core.mcmc.descent import descend
 from lexergy.core.mcmc.metropolis import ChainState, mask_predict
 from lexergy.core.mcmc.sweeps import Sweep
-from lexergy.core.text_metrics import metric_named
+from lexergy.core.text_measures.text_metrics import metric_named
 from lexergy.data.translation.pairs import Pair
 from lexergy.models.masked.conditional import ConditionalMaskedLM
 from lexergy.runs.columns import from_column, to_column

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lexergy.core.classification import (
+from lexergy.core.detection.classification import (
     NUM_RESAMPLES,
     WEIGHTS_AT_ONCE,
     ClassificationMetrics,

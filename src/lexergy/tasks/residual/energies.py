@@ -5,7 +5,7 @@ from pkgutil import resolve_name
 
 import torch
 
-from lexergy.core.combination import fit_combination
+from lexergy.core.fitting.combination import fit_combination
 from lexergy.core.losses import nce_loss, nce_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation.findings import std_error
-from lexergy.core.learning_curves import pair_losses
-from lexergy.core.linear_heads import PairLoss, fit_linear_head, folds_of, held_out_energies, learning_curve
+from lexergy.core.fitting.learning_curves import pair_losses
+from lexergy.core.fitting.linear_heads import PairLoss, fit_linear_head, folds_of, held_out_energies, learning_curve
 from lexergy.core.losses import nce_loss, nce_metrics, ranking_nce_loss
 from lexergy.models.energies import FeatureEnergy, ReaderEnergy
 from lexergy.progress import progress_bar

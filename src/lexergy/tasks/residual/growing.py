@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
-from lexergy.core.learning_curves import HeldOutLoss, LearningCurve, Stop, grown, held_out_loss, reason_to_stop
+from lexergy.core.fitting.learning_curves import HeldOutLoss, LearningCurve, Stop, grown, held_out_loss, reason_to_stop
 from lexergy.recipes.residual import LEARNING_CURVE
 from lexergy.runs.shards import num_shards
 from lexergy.runs.stages import Facts, Stage

@@ -11,8 +11,8 @@ import numpy as np
 
 from lexergy.core.estimation import corpus
 from lexergy.core.estimation.corpus import CorpusMetric
-from lexergy.core.sequence_metrics import entity_scores
-from lexergy.core.text_metrics import bleu_of_words
+from lexergy.core.text_measures.sequence_metrics import entity_scores
+from lexergy.core.text_measures.text_metrics import bleu_of_words
 from lexergy.files import atomic_write_text, read_json
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import SearchRecipe

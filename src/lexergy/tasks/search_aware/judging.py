@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from lexergy.core.sequence_metrics import are_entities, bleu, entity_scores, label_accuracy
+from lexergy.core.text_measures.sequence_metrics import are_entities, bleu, entity_scores, label_accuracy
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.models.seq2seq.search import survival
 from lexergy.recipes.search_aware import SearchRecipe

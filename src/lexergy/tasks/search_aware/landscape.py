@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lexergy.core.beam_search import beam_search
-from lexergy.core.scheduled_sampling import scheduled_log_scores
+from lexergy.core.search_aware.beam_search import beam_search
+from lexergy.core.search_aware.scheduled_sampling import scheduled_log_scores
 from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.seq2seq import Seq2Seq, SequencePairs
 from lexergy.tasks.search_aware.examples import Example, words_and_outputs

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lexergy.core.search_aware_baselines import beam_crf_loss, beam_search_optimisation_loss
-from lexergy.core.sequence_costs import hamming_costs
+from lexergy.core.search_aware.baselines import beam_crf_loss, beam_search_optimisation_loss
+from lexergy.core.search_aware.sequence_costs import hamming_costs
 from lexergy.core.soft_beam import direct_loss, soft_hinge_loss
 from lexergy.models.seq2seq.decoder import BoundDecoder
 from lexergy.models.seq2seq.pairs import SequencePairs

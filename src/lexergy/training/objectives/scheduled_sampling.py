@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from lexergy.core.scheduled_sampling import exponential, inverse_sigmoid, linear, scheduled_log_scores
+from lexergy.core.search_aware.scheduled_sampling import exponential, inverse_sigmoid, linear, scheduled_log_scores
 from lexergy.models.seq2seq.decoder import BoundDecoder
 from lexergy.models.seq2seq.pairs import SequencePairs
 from lexergy.training.objectives.search_aware import Annealing, Draws, SequenceObjective, Validation

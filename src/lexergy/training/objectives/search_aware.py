@@ -10,9 +10,9 @@ from torch import Tensor
 
 from lexergy.core.decoding import pick
 from lexergy.core.random import uniforms
-from lexergy.core.scheduled_sampling import annealed
-from lexergy.core.self_normalisation import log_z_penalty
-from lexergy.core.step_decoder import written
+from lexergy.core.search_aware.scheduled_sampling import annealed
+from lexergy.core.search_aware.self_normalisation import log_z_penalty
+from lexergy.core.search_aware.step_decoder import written
 from lexergy.models.loading.devices import device_of
 from lexergy.models.seq2seq.decoder import BoundDecoder
 from lexergy.models.seq2seq.model import Seq2SeqModel

@@ -61,7 +61,7 @@ def plan(
       lexergy arena plan --rate 0.6
       lexergy arena plan --rate 0.58 --pairs 333 --ties 0.1
     """
-    from lexergy.core.sample_size import plan_study, sentence_outcome
+    from lexergy.core.text_measures.sample_size import plan_study, sentence_outcome
     from lexergy.report.numbers import percent
 
     outcome = sentence_outcome(rate, votes, ties=ties, dropped=dropped, correlation=correlation)

@@ -10,7 +10,7 @@ from lexergy.cli.verbs.detect.evaluate import DocumentField, HumanText, LabelFie
 from lexergy.cli.verbs.detect.options import LMs, ModelAndSources, Scorer, opening, split_model
 
 if TYPE_CHECKING:
-    from lexergy.core.classification import Metric
+    from lexergy.core.detection.classification import Metric
     from lexergy.core.estimation.findings import Estimate
     from lexergy.tasks.detection.stress import StressReport
 

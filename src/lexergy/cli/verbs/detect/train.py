@@ -10,8 +10,8 @@ from lexergy.cli.render import lexergy_command, print_json, print_lines, print_p
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
-    from lexergy.core.classification import Metric
     from lexergy.core.decoding import Decoding
+    from lexergy.core.detection.classification import Metric
     from lexergy.tasks.detection.examples import Example
     from lexergy.tasks.detection.generation import GeneratedPairs
     from lexergy.tasks.detection.training import DetectorReport
@@ -207,7 +207,7 @@ def _numbers(
 
 def _print(report: "DetectorReport") -> None:
     """The report for people."""
-    from lexergy.core.classification import METRIC_NAMES
+    from lexergy.core.detection.classification import METRIC_NAMES
 
     counts = report.texts
     test = counts["test"]

@@ -72,7 +72,14 @@ def perplexity_record(estimate: "PerplexityEstimate") -> dict:
 def show_summary(result: "RunResult", report: Path) -> None:
     """The run for people."""
     from lexergy.report.learning_curve import growth_sentence
-    from lexergy.report.perplexity import base_label, corrections_table, terminal_table, unmeasured, verdicts
+    from lexergy.report.perplexity import (
+        base_label,
+        corrections_table,
+        gains_in_all,
+        terminal_table,
+        unmeasured,
+        verdicts,
+    )
 
     estimates, base, corrections = result.estimates, base_label(result.recipe), corrections_table(result)
     if corrections is not None:
@@ -82,7 +89,8 @@ def show_summary(result: "RunResult", report: Path) -> None:
         print_table(PERPLEXITY_TITLE, table.columns, table.texts)
     told = verdicts(estimates) if estimates else unmeasured(result)
     grew = [] if result.learning_curve is None else [growth_sentence(result.learning_curve)]
-    print_paragraphs(f"{base[0].upper()}{base[1:]}: {result.recipe.lm.description}.", *told, *grew)
+    described = f"{base[0].upper()}{base[1:]}: {result.recipe.lm.description}."
+    print_paragraphs(described, *gains_in_all(result), *told, *grew)
     if result.generations:
         first = result.generations[0]
         print_passage("Prompt", first.prompt)

@@ -66,7 +66,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
         "corrections": perplexity.corrections_table(result),
         "corrections_note": CORRECTIONS_NOTE,
         "growth": None if result.learning_curve is None else growth(result.learning_curve),
-        "verdicts": perplexity.verdicts(estimates) if estimates else [],
+        "verdicts": [*perplexity.gains_in_all(result), *(perplexity.verdicts(estimates) if estimates else [])],
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(estimates)] if estimates else [],
         "energies": [_energy_content(energy, alone) for energy in result.energies.values()],

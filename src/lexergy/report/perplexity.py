@@ -48,6 +48,20 @@ def corrections_table(result: RunResult) -> Table | None:
     return Table("corrections", CORRECTION_COLUMNS, rows)
 
 
+def gains_in_all(result: RunResult) -> list[str]:
+    """What local residuals and each energy make of the frozen LM together; nothing where it is not corrected."""
+    if not result.corrections:
+        return []
+    frozen = result.corrections["test"][BARE].perplexity
+    return [
+        f"{'The joint model' if len(result.estimates) == 1 else f'The joint model, {name},'} is at most "
+        f"{fixed(estimate.bound)} where the frozen LM is {fixed(frozen)}: {percent(1 - estimate.bound / frozen)} less, "
+        "by local residuals and energy together."
+        for name, estimate in result.estimates.items()
+        if math.isfinite(estimate.bound)
+    ]
+
+
 def perplexity_table(
     estimates: Mapping[str, PerplexityEstimate],
     baselines: Mapping[str, ExactPerplexity] | None = None,

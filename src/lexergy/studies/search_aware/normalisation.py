@@ -37,7 +37,7 @@ SIZES = {
         "tagging-cpu",
         {
             **{"beam": 3, "alpha": 10.0, "epochs": 4.0},
-            **{"local_rates": (1e-3,), "global_rates": (3e-4,), "control_rates": (3e-4,)},  # the better of both, seed 0
+            **{"local_rates": _BOTH, "global_rates": (3e-4,), "control_rates": (3e-4,)},  # the better of both, seed 0
         },
     ),
     "paper": Size(

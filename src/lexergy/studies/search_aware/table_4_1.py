@@ -14,10 +14,8 @@ from lexergy.studies.search_aware.direct_loss import (
     conclude,
     examine,
 )
-from lexergy.studies.study import Size, Study
+from lexergy.studies.study import Study
 
-_RATES = {"local_rates": (1e-3, 3e-4)}  # the hinge wants another than the direct loss
-SIZES = {name: Size(size.recipe, {**size.settings, **_RATES}) for name, size in normalisation.SIZES.items()}
 PRINTED = {  # dev, test
     (START, GREEDY): (80.15, 80.35),
     (START, BEAM): (82.17, 82.42),
@@ -48,7 +46,7 @@ STUDY = Study(
     paper=THESIS,
     method="Composed labels of UD English-EWT stand in for CCGbank's supertags; the cost is Hamming's, among the best "
     f"50 labels of a step. {METHOD}",
-    sizes=SIZES,
+    sizes=normalisation.SIZES,
     workspace=ARMS,
     examine=examine,
     conclude=_conclude,

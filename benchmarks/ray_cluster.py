@@ -110,7 +110,7 @@ def _command(process: psutil.Process) -> str:
 
 def smaller(prefixes: int) -> ResidualRecipe:
     """The quickstart with so many training prefixes, and of the others in proportion."""
-    plain = load_recipe("quickstart", ResidualRecipe).plain()
+    plain = load_recipe("energy-alone", ResidualRecipe).plain()
     windows = plain["windows"]
     share = prefixes / windows["train"]
     for split in ("train", "validation", "test"):

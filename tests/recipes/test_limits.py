@@ -10,8 +10,8 @@ from lexergy.recipes.residual import ResidualRecipe
 
 
 def recipe(tmp_path, *keys, value):
-    """The quickstart's with one key changed, as a file."""
-    content = read_yaml(packaged_recipes()["quickstart"])
+    """The recipe of an energy alone with one key changed, as a file."""
+    content = read_yaml(packaged_recipes()["energy-alone"])
     section = content
     for key in keys[:-1]:
         section = section.setdefault(key, {})

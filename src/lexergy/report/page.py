@@ -60,6 +60,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
     estimates, alone, base = result.estimates, len(result.energies) == 1, perplexity.base_label(result.recipe)
     return {
         "name": result.recipe.name,
+        "base": base,
         "headlines": perplexity.headlines(estimates, base) if estimates else perplexity.unmeasured(result),
         "measured": bool(estimates),
         "perplexity": perplexity.full_table(estimates, result.baselines, base) if estimates else None,
@@ -68,7 +69,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
         "growth": None if result.learning_curve is None else growth(result.learning_curve),
         "verdicts": [*perplexity.gains_in_all(result), *(perplexity.verdicts(estimates) if estimates else [])],
         "perplexity_note": PERPLEXITY_NOTE,
-        "curves": [_perplexity_curve(estimates)] if estimates else [],
+        "curves": [_perplexity_curve(estimates, base)] if estimates else [],
         "energies": [_energy_content(energy, alone) for energy in result.energies.values()],
         "samples_note": SAMPLES_NOTE,
         "samples": _samples(result.generations, alone),
@@ -105,13 +106,13 @@ def _counts(splits: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in splits.items())
 
 
-def _perplexity_curve(estimates: dict[str, PerplexityEstimate]) -> Drawing:
+def _perplexity_curve(estimates: dict[str, PerplexityEstimate], label: str) -> Drawing:
     alone = len(estimates) == 1
     curves = {"joint model" if alone else name: estimate.curve for name, estimate in estimates.items()}
     base = next(iter(estimates.values())).base
     return Drawing(
         "Bound and estimate against the number of samples",
-        data_uri(plots.perplexity_curve(base, curves)),
+        data_uri(plots.perplexity_curve(base, curves, label)),
         "More samples bring the bound closer to the joint model's own perplexity.",
     )
 

@@ -24,12 +24,12 @@ class Curve(NamedTuple):
 
 
 @styled
-def perplexity_curve(base: float, curves: Mapping[str, Sequence[CurvePoint]]) -> Figure:
+def perplexity_curve(base: float, curves: Mapping[str, Sequence[CurvePoint]], label: str = "frozen LM") -> Figure:
     """Bound and interval of each joint perplexity against the number of samples, under the base LM's line."""
     figure, [axes] = new_figure(WIDE)
     axes.axhline(base, color=INK, linestyle="--", linewidth=1.3)
     axes.annotate(
-        f"frozen LM {base:.2f}",
+        f"{label} {base:.2f}",
         (1.0, base),
         xycoords=("axes fraction", "data"),
         xytext=(-4, 4),

@@ -190,7 +190,7 @@ def test_the_key_of_a_stage_is_what_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "build_negatives", lambda *arguments: {})
     monkeypatch.setattr(run_module, "train_energy", lambda *arguments: {})
     with open_workspace(tmp_path, 0, progress=False) as workspace:
-        stages = run_module._Run(load_recipe("quickstart", ResidualRecipe), workspace)
+        stages = run_module._Run(load_recipe("energy-alone", ResidualRecipe), workspace)
         lm = stages._found_lm()
         windows = stages._windows(lm)
         negatives = stages._negatives(windows, lm)

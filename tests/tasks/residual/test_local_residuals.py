@@ -15,6 +15,7 @@ from lexergy.models.causal.positions import position_log_probs
 from lexergy.models.scoring.kinds import load_scorer
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.page import render_page
+from lexergy.report.perplexity import gains_in_all
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
 from lexergy.serve.api.catalogue import base_name
@@ -66,6 +67,16 @@ def test_each_residual_is_measured_on_top_of_those_before_it(corrected):
     assert list(result.corrections["test"]) == ["bare", "unigram", "adapter", "ngram"]
     assert result.corrections["test"]["ngram"].gain > 0.1  # the tiny LM knows little of its corpus
     assert result.estimates["energy"].base == pytest.approx(result.corrections["test"]["ngram"].perplexity, rel=1e-4)
+
+
+def test_what_residuals_and_energy_do_together_is_told(corrected):
+    result = load_run(corrected)
+    (sentence,) = gains_in_all(result)
+    frozen, bound = result.corrections["test"]["bare"].perplexity, result.estimates["energy"].bound
+    assert (
+        f"at most {bound:.2f} where the frozen LM is {frozen:.2f}: {100 * (1 - bound / frozen):.1f} % less" in sentence
+    )
+    assert sentence in render_page(result)
 
 
 def test_strength_and_weights_are_the_likeliest_on_validation_text(corrected):

@@ -261,7 +261,7 @@ def test_another_kind_of_statistics_is_another_set_of_negatives(tiny_corpus, tmp
 
 def test_keys_of_runs_made_before_these_recipes_could_do_more():
     """As in the manifests of a quickstart made with the first version; a new key must not change them."""
-    plain = load_recipe("quickstart", ResidualRecipe).plain()
+    plain = load_recipe("energy-alone", ResidualRecipe).plain()
 
     def key(stage: str, config: dict, **built_from: str) -> str:
         return hash_of({"stage": stage, "config": config, "seed": stage_seed(0, stage), "built_from": built_from})
@@ -269,6 +269,6 @@ def test_keys_of_runs_made_before_these_recipes_could_do_more():
     assert key("lm", plain["lm"] | {"content": None}) == LM_KEY
     assert key("energy", plain["energies"]["energy"], negatives=NEGATIVES_KEY) == ENERGY_KEY
     assert "pairs" not in json.dumps(plain)
-    changed = load_recipe("quickstart", ResidualRecipe).model_dump(mode="json", by_alias=True)
+    changed = load_recipe("energy-alone", ResidualRecipe).model_dump(mode="json", by_alias=True)
     changed["energies"]["energy"]["pairs"] = 100
     assert ResidualRecipe.model_validate(changed).plain()["energies"]["energy"]["pairs"] == 100

@@ -61,13 +61,13 @@ def page_content(result: RunResult) -> dict[str, Any]:
     return {
         "name": result.recipe.name,
         "base": base,
-        "headlines": perplexity.headlines(estimates, base) if estimates else perplexity.unmeasured(result),
+        "headlines": perplexity.gains_in_all(result) or _headlines(result, base),
         "measured": bool(estimates),
         "perplexity": perplexity.full_table(estimates, result.baselines, base) if estimates else None,
         "corrections": perplexity.corrections_table(result),
         "corrections_note": CORRECTIONS_NOTE,
         "growth": None if result.learning_curve is None else growth(result.learning_curve),
-        "verdicts": [*perplexity.gains_in_all(result), *(perplexity.verdicts(estimates) if estimates else [])],
+        "verdicts": perplexity.verdicts(estimates) if estimates else [],
         "perplexity_note": PERPLEXITY_NOTE,
         "curves": [_perplexity_curve(estimates, base)] if estimates else [],
         "energies": [_energy_content(energy, alone) for energy in result.energies.values()],
@@ -104,6 +104,10 @@ def _model_name(stage: str) -> str:
 
 def _counts(splits: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in splits.items())
+
+
+def _headlines(result: RunResult, base: str) -> list[str]:
+    return perplexity.headlines(result.estimates, base) if result.estimates else perplexity.unmeasured(result)
 
 
 def _perplexity_curve(estimates: dict[str, PerplexityEstimate], label: str) -> Drawing:

@@ -61,7 +61,7 @@ def page_content(result: RunResult) -> dict[str, Any]:
     return {
         "name": result.recipe.name,
         "base": base,
-        "headlines": perplexity.gains_in_all(result) or _headlines(result, base),
+        "headlines": [*perplexity.gains_in_all(result), *_headlines(result, base)],
         "measured": bool(estimates),
         "perplexity": perplexity.full_table(estimates, result.baselines, base) if estimates else None,
         "corrections": perplexity.corrections_table(result),

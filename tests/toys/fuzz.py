@@ -31,6 +31,7 @@ from toys.timeless import timeless
 SECONDS = 120  # after which a call hangs, on a busy machine too
 LONG = {"quickstart", "serve", "arena serve", "data", "lm-eval"}  # that wait for somebody, or for the network
 WRONG = ["ten", "nan", "-1", "", "1e400", "0x10", "9" * 5000, "--", "[]"]  # none of them is any option's number
+WITHOUT_FOLDER = {"detect files", "detect evaluate", "detect stress"}  # an LM judges where no detector is named
 SHARES = {"a call": 25, "a mistake": 20, "a recipe": 15, "a file": 25, "damage": 15}
 
 
@@ -112,7 +113,7 @@ class Fuzz:
         elif way == "nowhere":
             place = arguments.index("FOLDER")
             arguments[place] = self.random.choice(["nowhere", str(self.folder / "inputs"), "/dev/null", "a" * 300, ""])
-        elif way == "missing":
+        elif way == "missing" and self._name(arguments) not in WITHOUT_FOLDER:
             arguments.remove("FOLDER")
         else:
             arguments.insert(self.random.randint(1, len(arguments)), f"--{self.random.choice(['no', 'x-y', 'seeed'])}")

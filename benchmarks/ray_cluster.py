@@ -1,6 +1,6 @@
-"""The quickstart's negatives and perplexity on a Ray cluster of three nodes, whose workers and nodes are killed.
+"""The negatives and perplexity of `energy-alone` on a Ray cluster of three nodes, whose workers and nodes are killed.
 
-python benchmarks/ray_cluster.py                                        # the quickstart, ten times a worker and a node
+python benchmarks/ray_cluster.py                                        # all of it, ten times a worker and a node
 python benchmarks/ray_cluster.py --prefixes 26 --rows-per-shard 4 --trials 2
 
 One process makes the run, once; it is kept. Then its negatives and its perplexity are made again on the cluster: first
@@ -109,7 +109,7 @@ def _command(process: psutil.Process) -> str:
 
 
 def smaller(prefixes: int) -> ResidualRecipe:
-    """The quickstart with so many training prefixes, and of the others in proportion."""
+    """The recipe with so many training prefixes, and of the others in proportion."""
     plain = load_recipe("energy-alone", ResidualRecipe).plain()
     windows = plain["windows"]
     share = prefixes / windows["train"]
@@ -161,7 +161,7 @@ def main() -> None:
         default=10,
         help="a worker and a node are killed in each; one that ends before does not count",
     )
-    parser.add_argument("--prefixes", type=int, default=520, help="of training; the quickstart has 520")
+    parser.add_argument("--prefixes", type=int, default=520, help="of training; the recipe has 520")
     parser.add_argument("--rows-per-shard", type=int, default=128, help="fewer make more shards of a small trial")
     parser.add_argument("--folder", type=Path, default=Path("runs/ray-cluster"))
     options = parser.parse_args()

@@ -42,7 +42,22 @@ def test_each_kind_of_training_has_its_learning_rates():
         arm("self-normalised", start="self-normalised"): 3.0,
     }
     for trained, rate in kinds.items():
-        assert [own.settings["learning"]["learning_rate"] for own in tuned(trained, settings)] == [rate]
+        assert _rates(tuned(trained, settings)) == [rate]
+
+
+def test_an_encoder_may_have_learning_rates_of_its_own():
+    settings = {"beam": 3, "local_rates": (1.0,), "global_rates": (2.0,), "unidirectional_local_rates": (3.0, 4.0)}
+    for encoder, normalisation, rates in (
+        ("unidirectional", "local", [3.0, 4.0]),
+        ("unidirectional", "global", [2.0]),
+        ("bidirectional", "local", [1.0]),
+    ):
+        trained = soft_beam("cross-entropy", settings, encoder, normalisation=normalisation)
+        assert _rates(tuned(trained, settings)) == rates
+
+
+def _rates(arms):
+    return [own.settings["learning"]["learning_rate"] for own in arms]
 
 
 @pytest.fixture(scope="module")

@@ -131,8 +131,10 @@ def controls(laboratory: ArmLaboratory, trained: Arm) -> tuple[Arm, Arm]:
 
 
 def tuned(trained: Arm, settings: Settings) -> tuple[Arm, ...]:
-    """With each of the learning rates that are tried for its kind of training."""
-    return tuple(trained.but(learning={"learning_rate": rate}) for rate in settings[_rates_of(trained)])
+    """With each of the learning rates that are tried for its kind of training, or for that kind with its encoder."""
+    kind = _rates_of(trained)
+    rates = settings.get(f"{trained.encoder}_{kind}", settings[kind])
+    return tuple(trained.but(learning={"learning_rate": rate}) for rate in rates)
 
 
 def _rates_of(trained: Arm) -> str:

@@ -1,4 +1,4 @@
-"""The negatives and perplexity of `energy-alone` on a Ray cluster of three nodes, whose workers and nodes are killed.
+"""The negatives and perplexity of the quickstart on a Ray cluster of three nodes, whose workers and nodes are killed.
 
 python benchmarks/ray_cluster.py                                        # all of it, ten times a worker and a node
 python benchmarks/ray_cluster.py --prefixes 26 --rows-per-shard 4 --trials 2
@@ -110,7 +110,7 @@ def _command(process: psutil.Process) -> str:
 
 def smaller(prefixes: int) -> ResidualRecipe:
     """The recipe with so many training prefixes, and of the others in proportion."""
-    plain = load_recipe("energy-alone", ResidualRecipe).plain()
+    plain = load_recipe("quickstart", ResidualRecipe).plain()
     windows = plain["windows"]
     share = prefixes / windows["train"]
     for split in ("train", "validation", "test"):

@@ -230,3 +230,13 @@ def test_spoken_text_is_read_as_transcripts_are_written(night_tokenizer):
     read = [night_tokenizer(text)["input_ids"] for text in ("It’s naïve -- he SAID.", " it's naive he said")]
     assert read[0] == read[1]
     assert night_tokenizer.decode(read[0]) == " it's naive he said"
+
+
+def test_weights_that_overflow_are_no_score(models, night_tokenizer):
+    """They are finite, so that loading finds nothing wrong with them."""
+    model = GPT2LMHeadModel.from_pretrained(models / "causal")
+    model.transformer.wpe.weight.data[3] = 3e38
+    scorer = causal_scorer(CausalLM(model, night_tokenizer))
+    assert math.isfinite(scorer.score(["a"])[0].log_score)
+    with pytest.raises(LexergyError, match="NaN to a token of the text 'It was a dark"):
+        scorer.score(["It was a dark, dark night."])

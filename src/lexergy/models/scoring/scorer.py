@@ -1,5 +1,6 @@
 """One way to score a text, whatever the model: tokens between edges, batched by length or read as trees."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -9,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import BATCH_COST, batches_by_length
+from lexergy.errors import LexergyError
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees
 from lexergy.models.loading.devices import TOKENS_AT_ONCE_CPU
 from lexergy.models.scoring.frequencies import WordFrequencies
@@ -102,6 +104,11 @@ class Scorer:
         scores = self._row_scores([row.tokens for row in rows])
         parts: list[list[list[float]]] = [[] for _ in texts]
         for row, values in zip(rows, scores, strict=True):
+            if any(map(math.isnan, values)):
+                raise LexergyError(
+                    f"the model gave NaN to a token of the text {texts[row.text][:60]!r}; expected numbers; its "
+                    "weights may be damaged: fetch or train it again."
+                )
             parts[row.text].append(values)
         return [
             TextScore(tuple(value for part in values for value in part), tuple(map(tuple, spans)), max(1, len(values)))

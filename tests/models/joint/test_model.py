@@ -201,3 +201,11 @@ def test_heavy_tails_are_reported():
     assert "is above" in estimate.doubt
     gentle = ResidualEBM(EnumerableLM(), random_energy(1.0, 1))
     assert gentle.perplexity(WINDOWS, 1, num_samples=200).doubt is None
+
+
+def test_a_perplexity_that_rounds_to_nothing_is_doubted():
+    """An energy of absurd size on people's text alone, as damaged weights give it."""
+    weights = torch.rand(2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    estimate = perplexity_from_weights(torch.full((2,), -5.0), torch.full((2,), -1e5), weights, continuation_length=2)
+    assert estimate.upper == 0
+    assert "can tell no more than" in estimate.doubt

@@ -91,7 +91,7 @@ class PerplexityEstimate:
         n samples cannot tell a joint model whose divergence from the LM is beyond log n nats per continuation
         (Chatterjee and Diaconis 2018).
         """
-        gain = math.log(self.base) - math.log(self.upper)
+        gain = math.log(self.base) - (math.log(self.upper) if self.upper else -math.inf)  # 0 where exp underflows
         most = math.log(self.num_samples) / self.continuation_length
         if self.num_samples < importance.FEWEST_FOR_PARETO_K:
             return f"{self.num_samples} samples per window are too few to judge the tail of their weights"

@@ -74,11 +74,16 @@ def fall_off_shares(model: Seq2Seq, examples: Sequence[Example], search: SearchR
 
 
 def unknown_labels(model: Seq2Seq, examples: Sequence[Example]) -> list[str]:
-    """A message for labels that training never met, with the place of the first few; they count as wrong."""
+    """A message for labels that training never met, with the first few and their words; they count as wrong."""
     known = model.vocabulary.outputs.numbers
     if model.model.config.end_symbol is not None:
         return []
-    strange = [f"{example.place}: {label!r}" for example in examples for label in example.outputs if label not in known]
+    strange = [
+        f"{example.place}: {label!r} of {word!r}"
+        for example in examples
+        for word, label in zip(example.words, example.outputs, strict=True)
+        if label not in known
+    ]
     if not strange:
         return []
     more = f" and {len(strange) - SHOWN} more" * (len(strange) > SHOWN)

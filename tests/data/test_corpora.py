@@ -184,6 +184,13 @@ def test_a_missing_path_is_refused(source):
         load_corpus(source)
 
 
+def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.txt").write_text("a text that nobody named")
+    with pytest.raises(LexergyError, match="name of the corpus is empty"):
+        load_corpus("")
+
+
 def test_a_dataset_without_a_hub_is_refused_with_a_remedy(monkeypatch):
     # The library's own switch, so that the test does not depend on the network.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

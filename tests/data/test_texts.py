@@ -34,3 +34,11 @@ def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
     assert len(long.text) == 200_000
     (missing,) = read_texts([str(path)])
     assert "has no field `text`; set `text_field` to one of: id, body" in missing.reason
+
+
+def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "essay.txt").write_text("a text that nobody asked about")
+    (read,) = read_texts([""])
+    assert isinstance(read, Unreadable)
+    assert "name of a file is empty" in read.reason

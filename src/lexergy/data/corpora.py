@@ -65,6 +65,8 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
       which of its splits (`train` unless given).
     """
     name = str(source)
+    if not name:
+        raise LexergyError(f"The name of the corpus is empty; expected a path or one of {', '.join(PACKAGED)}.")
     path = locate(name)
     if split is not None and (name in PACKAGED or path.exists()):
         raise LexergyError(

@@ -51,6 +51,8 @@ def named(unreadable: Sequence[Unreadable]) -> str:
 def text_files(sources: Iterable[str]) -> Iterator[str]:
     """The files that sources name, those below a folder one by one."""
     for source in sources:
+        if not source:
+            raise LexergyError("The name of a file is empty; expected a path; `.` is this folder.")
         if source != STDIN and Path(source).is_dir():
             yield from map(str, corpus_files(Path(source)))
         else:

@@ -91,7 +91,7 @@ def split_model(arguments: list[str]) -> tuple[Path | None, list[str]]:
     first, *rest = arguments
     place = mirrored(first)
     is_address = collapsed_address(Path(first)) is not None
-    is_missing = first != "-" and not place.exists()
+    is_missing = not first or (first != "-" and not place.exists())
     if any((place / name).is_file() for name in SETTINGS_FILES) or (rest and is_address):
         if not rest:
             raise LexergyError(f"`{first}` is a detector, and no texts are given; expected [MODEL] FILE...")

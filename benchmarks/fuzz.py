@@ -34,7 +34,7 @@ from toys.forked import Forked, import_everything
 from toys.fuzz import Failed, Fuzz, Reading, fuzzed, run_readings
 from toys.staged import staged_commands
 
-SECONDS = 400  # without a word of a process: it hangs
+SECONDS = 700  # without a word of a process: it hangs
 BYTES = 2**34  # of address space: what would fill the machine's memory fails
 MADE = ("pretrain", "detect-encoder", "finetune", "seq2seq")
 

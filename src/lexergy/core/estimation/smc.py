@@ -3,6 +3,10 @@
 K particles grow token by token by P_LM. What a text so far is worth is its twist psi_t(x_<=t) > 0, with psi_0 = 1 and
 psi_T = exp(-E): whatever the twists between, the last target is P_LM exp(-E) (Zhao et al. 2024; Lew et al. 2023).
 The K particles of a run are the last dimension everywhere.
+
+Texts may end at different lengths. One that has ended has the weight exp(-E) for good, and nothing is drawn after it;
+one that goes on is worth psi_t, which guesses at its exp(-E) up to a factor that nobody knows at t. So they are never
+compared: those that go on are resampled among themselves, and the others stay as they are.
 """
 
 from dataclasses import dataclass
@@ -18,9 +22,8 @@ from lexergy.errors import LexergyError
 class Population(NamedTuple):
     """The particles of runs, without their texts."""
 
-    log_weights: Tensor  # (..., K) log psi_t(x_<=t) - log psi_s(x_<=s), s the last resampling
-    paid: Tensor  # (..., K) log psi_s(x_<=s)
-    log_z: Tensor  # (...) sum over resamplings so far of the log of the mean weight
+    log_weights: Tensor  # (..., K) log v psi_t(x_<=t)
+    log_carried: Tensor  # (..., K) log v; 1/K sum_k v_k f(x_k) has the mean E_LM[f], whatever was resampled
     origins: Tensor  # (..., K) which of the first particles each descends from
     num_resamplings: Tensor  # (...)
 
@@ -29,11 +32,11 @@ class Population(NamedTuple):
         """Nothing is written, and all weigh the same; the last of the sizes is K."""
         origins = torch.arange(shape[-1]).expand(shape)
         zeros = torch.zeros(shape, dtype=torch.double)
-        return cls(zeros, zeros, zeros[..., 0], origins, torch.zeros(shape[:-1], dtype=torch.long))
+        return cls(zeros, zeros, origins, torch.zeros(shape[:-1], dtype=torch.long))
 
     def weighed(self, log_twist: Tensor) -> "Population":  # (..., K)
         """The same particles, whose texts so far are worth psi_t now."""
-        return self._replace(log_weights=log_twist.double() - self.paid)
+        return self._replace(log_weights=self.log_carried + log_twist.double())
 
     @property
     def ess(self) -> Tensor:  # (...)
@@ -41,8 +44,8 @@ class Population(NamedTuple):
 
     @property
     def log_z_estimate(self) -> Tensor:  # (...)
-        """log Z^ = sum_s log 1/K sum_k w_s^k over resamplings and the end; E[Z^] = Z for every K and every twist."""
-        return self.log_z + partition.lower_bound(self.log_weights)
+        """log Z^ = log 1/K sum_k v_k exp(-E(x_k)) at the end; E[Z^] = Z for every K and every twist."""
+        return partition.lower_bound(self.log_weights)
 
     @property
     def num_ancestors(self) -> Tensor:  # (...)
@@ -62,29 +65,31 @@ def resample(
     *,
     below: float,
     keep_first: bool = False,
-    going_on: Tensor | None = None,  # (...) bool
+    alive: Tensor | None = None,  # (..., K) bool
 ) -> Resampled:
-    """Resample the runs whose effective sample size is less than `below` times K; the others stay as they are.
+    """Resample, among the n particles that are `alive`, those of runs whose ESS is less than `below` times n.
 
-    So do runs that are not `going_on`: where all texts have ended, nothing is gained.
+    Particle m goes on from a_m, drawn with w_i / sum_j w_j for w = v psi_t, and carries v_m = 1/n sum_j w_j / psi_t of
+    its ancestor, so that no mean changes. What has ended keeps its weight, and so does a run that is not due.
 
-    With `keep_first`, particle 0 has the text that a conditional run keeps (Andrieu et al. 2010): it goes on from
-    itself, and the others as they do given that it does.
+    With `keep_first`, particle 0 has the text that a conditional run keeps (Andrieu et al. 2010): while it is alive it
+    goes on from itself, and the others as they do given that it does.
     """
-    num_particles = population.log_weights.shape[-1]
-    due = population.ess < below * num_particles
-    due &= population.log_weights.amax(-1) > -torch.inf  # weights that are all zero leave nothing to choose from
-    due = due if going_on is None else due & going_on
-    stay = torch.arange(num_particles).expand_as(population.origins)
-    log_weights = torch.where(due.unsqueeze(-1), population.log_weights, 0.0)
-    ancestors = torch.where(due.unsqueeze(-1), systematic(log_weights, uniforms, keep_first), stay)
-    current = population.paid + population.log_weights  # (..., K) log psi_t
-    paid = torch.where(due.unsqueeze(-1), current, population.paid).gather(-1, ancestors)
+    alive = torch.ones_like(population.origins, dtype=torch.bool) if alive is None else alive
+    number = alive.sum(-1)  # (...) n
+    own = population.log_weights.masked_fill(~alive, -torch.inf)
+    possible = own.amax(-1) > -torch.inf  # weights that are all zero leave nothing to choose from
+    due = possible & (importance.effective_sample_size(own) < below * number)
+    moved = alive & due.unsqueeze(-1)  # (..., K)
+    stay = torch.arange(own.shape[-1]).expand_as(own)
+    drawn = systematic(torch.where(possible.unsqueeze(-1), own, 0.0), uniforms, keep_first, alive)
+    ancestors = torch.where(moved, drawn, stay)
+    log_mean = (own.logsumexp(-1) - number.double().log()).unsqueeze(-1)  # (..., 1)
+    log_twist = (population.log_weights - population.log_carried).gather(-1, ancestors)
     return Resampled(
         Population(
-            log_weights=torch.where(due.unsqueeze(-1), 0.0, population.log_weights),
-            paid=paid,
-            log_z=population.log_z + torch.where(due, partition.lower_bound(population.log_weights), 0.0),
+            log_weights=torch.where(moved, log_mean, population.log_weights),
+            log_carried=torch.where(moved, log_mean - log_twist, population.log_carried),
             origins=population.origins.gather(-1, ancestors),
             num_resamplings=population.num_resamplings + due,
         ),
@@ -93,50 +98,56 @@ def resample(
 
 
 def systematic(
-    log_weights: Tensor, uniforms: Tensor, keep_first: bool = False
-) -> Tensor:  # (..., K), (...) -> (..., K)
+    log_weights: Tensor,  # (..., K)
+    uniforms: Tensor,  # (...)
+    keep_first: bool = False,
+    alive: Tensor | None = None,  # (..., K) bool
+) -> Tensor:  # (..., K)
     """Systematic resampling on a circle: particle m goes on from the one at (v + m/K) mod 1, v uniform in [0, 1).
 
     Each has K W_i descendants, rounded up or down, where multinomial resampling draws their number: the least noise of
     the usual schemes (Douc and Cappe 2005). v turns the whole circle, not 1/K of it, so that P(a_m = i) = W_i for every
     single m, and neither turning the particles nor their descendants changes anything: this is what a conditional
     run needs. There particle 0 goes on from itself, so that v is uniform in [0, W_0) (Chopin and Singh 2015).
+
+    Where only some are `alive`, the circle is theirs, and m and K count them; the others have weight 0.
     """
-    num_particles = log_weights.shape[-1]
+    alive = torch.ones_like(log_weights, dtype=torch.bool) if alive is None else alive
     start = uniforms.double().unsqueeze(-1)  # (..., 1)
-    if keep_first:
-        start = start * log_weights.double().softmax(-1)[..., :1]
-    points = (start + torch.arange(num_particles, dtype=torch.double) / num_particles) % 1.0  # (..., K)
+    keeps = alive[..., :1] & keep_first  # a kept text that has ended is no ancestor here
+    start = torch.where(keeps, start * log_weights.double().softmax(-1)[..., :1], start)
+    place, number = alive.cumsum(-1) - 1, alive.sum(-1, keepdim=True)  # m and K among the alive
+    points = (start + place.double() / number.clamp(min=1)) % 1.0  # (..., K)
     ancestors = importance.resample(log_weights, points)
-    if keep_first:
-        ancestors[..., 0] = 0  # whatever rounding says
+    ancestors[..., :1][keeps] = 0  # whatever rounding says
     return ancestors
 
 
 class Twist(NamedTuple):
-    """What a text so far is worth by its own energy: log psi_t = -(a_t + b_t E(x_<=t)), t = 1 .. T."""
+    """What a text so far is worth by its own energy: log psi_t = -b_t E(x_<=t), t = 1 .. T, up to a constant.
 
-    intercept: Tensor  # (T,) a
+    Only texts that go on after as many tokens are compared by it, so that no constant changes anything.
+    """
+
     slope: Tensor  # (T,) b
 
     def log_twist(self, energy: Tensor, length: int) -> Tensor:  # (...) -> (...)
         """Of texts of `length` tokens that go on, by the energy that they have so far."""
-        return -(self.intercept[length - 1] + self.slope[length - 1] * energy.double())
+        return -self.slope[length - 1] * energy.double()
 
 
 def proportional_twist(length: int) -> Twist:
     """b_t = t / T: the part of the energy that is known, where it is a mean over T tokens, E = 1/T sum_t e_t."""
-    share = torch.arange(1, length + 1, dtype=torch.double) / length
-    return Twist(torch.zeros_like(share), share)
+    return Twist(torch.arange(1, length + 1, dtype=torch.double) / length)
 
 
 def fit_twist(partial: Tensor, final: Tensor, alive: Tensor | None = None) -> Twist:  # (B, n, T), (B, n), (B, n, T)
     """Least squares of the energy of n texts of each of B prefixes on what it was after t tokens.
 
     The best twist is psi_t = E[exp(-E) | x_<=t]. Where E is a_t + b_t E(x_<=t) with a normal residual of variance s^2,
-    this is exp(-(a_t + b_t E(x_<=t)) + s^2 / 2). Particles of one prefix are compared, so the slope is that within
-    prefixes. Texts count while they are `alive`; what has ended has its own energy. Slopes that fewer than three
-    texts would decide are t / T.
+    this is exp(-(a_t + b_t E(x_<=t)) + s^2 / 2), of which b_t is what matters. Particles of one prefix are compared, so
+    the slope is that within prefixes. Texts count while they are `alive`; what has ended has its own energy. Slopes
+    that fewer than three texts would decide are t / T.
     """
     partial, final = partial.double(), final.double()
     counted = torch.ones_like(partial) if alive is None else alive.double()  # (B, n, T)
@@ -150,19 +161,15 @@ def fit_twist(partial: Tensor, final: Tensor, alive: Tensor | None = None) -> Tw
     spread = (own**2).sum((0, 1))  # (T,)
     proportional = proportional_twist(partial.shape[-1])
     few = (number.sum(0) < 3) | (spread <= 1e-12)
-    slope = torch.where(few, proportional.slope, (own * target).sum((0, 1)) / spread.clamp(min=1e-12))
-    total = number.sum(0).clamp(min=1)
-    residual = ((target - slope * own) ** 2).sum((0, 1)) / total
-    rest = ((last - slope * partial) * counted).sum((0, 1)) / total
-    return Twist(torch.where(few, 0.0, rest - residual / 2), slope)
+    return Twist(torch.where(few, proportional.slope, (own * target).sum((0, 1)) / spread.clamp(min=1e-12)))
 
 
 @dataclass(frozen=True)
 class Resampling:
     """When particles are resampled, and by which twist.
 
-    Every so many tokens, where the effective sample size is below this share of K. Without a twist it is t / T times
-    the energy of the text so far (`proportional_twist`).
+    Every so many tokens, where the effective sample size of those that go on is below this share of their number.
+    Without a twist it is t / T times the energy of the text so far (`proportional_twist`).
     """
 
     every: int = 4

@@ -50,8 +50,8 @@ class ParticleRuns(NamedTuple):
 
     @property
     def log_weights(self) -> Tensor:  # (B, M K)
-        """By which one text of all runs is drawn: a run by its Z^, a particle of it by its weight."""
-        return (self.population.log_z.unsqueeze(-1) + self.population.log_weights).flatten(1)
+        """By which one text of all runs is drawn: a run by its Z^, a particle of it by its share of that."""
+        return self.population.log_weights.flatten(1)
 
 
 def particle_runs(
@@ -68,7 +68,7 @@ def particle_runs(
     kept: Tensor | None = None,  # (B, C)
     **sampling: Any,
 ) -> ParticleRuns:
-    """Runs of SMC as one batch: x_t ~ P_LM, weights psi_t / psi_s, resampled by `core.estimation.smc.resample`.
+    """Runs of SMC as one batch: x_t ~ P_LM, weighed by psi_t, resampled by `core.estimation.smc.resample`.
 
     Particle k of run m has the random numbers of sample m K + k: without resampling, the particles are the samples of
     importance sampling. With `kept` there is one run, conditional on that text. `sampling` is what `CausalLM.sample`
@@ -249,17 +249,15 @@ class _Steering:
             return None
         energy = energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape)
         alive = written.alive.view(self._shape).cpu()
-        # What has ended is worth its own weight from then on.
-        log_twist = torch.where(alive, self._twist.log_twist(energy, length), -energy)
         # The sampler's own numbers are those of steps 0 .. T - 1, and that of the last choice stands at T.
         numbers = uniforms(self._seed, self._streams, self._length + length, self._first_run, self._shape[1])  # (B, M)
         before = self.population.num_resamplings
         self.population, ancestors = smc.resample(
-            self.population.weighed(log_twist),
+            self.population.weighed(self._twist.log_twist(energy, length)),
             numbers,
             below=self._resampling.below,
             keep_first=self._kept,
-            going_on=alive.any(-1),
+            alive=alive,
         )
         if torch.equal(before, self.population.num_resamplings):
             return None

@@ -207,6 +207,25 @@ REMOTE = {"source": "openai:http://127.0.0.1:8080", "tokenizer": "smollm2-135m"}
             },
             "`energies.f`: `objective.loss` is ranking; expected nce, which knows how the new negatives were drawn.",
         ),
+        (
+            {"perplexity": {"runs": 4}},
+            "`perplexity`: `runs` is 4 and `method` is importance; expected `method: smc`.",
+        ),
+        (
+            {"perplexity": {"method": "mcmc"}},
+            "`perplexity.method` is 'mcmc'; input should be 'importance' or 'smc'.",
+        ),
+        (
+            {
+                "energies": {
+                    "e": {"kind": "bit", "training": TRAINING},
+                    "f": {"kind": "sum", "of": ["e"]},
+                },
+                "generation": {"prompts": ["a"], "method": "smc"},
+            },
+            "`generation.method` is smc and the energy `e` of kind `bit` reads whole texts only; expected energies on "
+            "the LM's states (kind states or fitted_states); or leave `method` out.",
+        ),
     ],
 )
 def test_a_mistake_names_its_key_and_the_remedy(tmp_path, changes, message):
@@ -282,6 +301,17 @@ def test_a_key_added_later_is_written_where_it_is_used():
     assert (plain["baselines"]["b"]["architecture"], plain["baselines"]["b"]["embedding_size"]) == ("opt", 8)
     assert plain["energies"]["e"]["objective"]["mining"] == "hardest"
     assert ResidualRecipe.model_validate(plain) == ResidualRecipe.model_validate(used)
+
+
+def test_smc_takes_energies_made_from_states():
+    states = {"kind": "states", "layers": [0], "training": TRAINING}
+    again, total = {"kind": "refreshed", "of": "e", "training": TRAINING}, {"kind": "sum", "of": ["e", "f"]}
+    energies = {"e": states, "f": again, "g": total}
+    used = recipe(energies=energies, perplexity={"method": "smc"}, generation={"prompts": ["a"], "method": "smc"})
+    read = ResidualRecipe.model_validate(used)
+    assert (read.perplexity.num_runs, read.plain()["generation"]["method"]) == (4, "smc")
+    assert ResidualRecipe.model_validate(recipe()).perplexity.num_runs is None
+    assert "method" not in ResidualRecipe.model_validate(recipe()).plain()["perplexity"]
 
 
 def test_state_energies_read_layers_that_there_are(tmp_path):

@@ -129,21 +129,48 @@ class BalmRecipe(CausalShapeRecipe):
 BaselineRecipe = Annotated[RalmRecipe | BalmRecipe, Field(discriminator="kind")]
 
 
+SamplingMethod = Literal["importance", "smc"]
+"""Whether whole continuations are weighed, or resampled while they are written (energies on the LM's states)."""
+
+SMC_RUNS = 4
+
+
 class PerplexityRecipe(Section):
-    """Samples per window for the bounds of Theorem 2, and how many test windows (null: all)."""
+    """Samples per window for the bounds of Theorem 2, and how many test windows (null: all).
+
+    By `smc`, `samples` are the particles of a run, and there are so many `runs` of each window and energy (null: 4).
+    """
+
+    added_later = frozenset({"method", "runs"})
 
     samples: Annotated[int, Field(ge=2)] = 64
     windows: PositiveInt | None = None
+    method: SamplingMethod = "importance"
+    runs: Annotated[int, Field(ge=2)] | None = None
+
+    @model_validator(mode="after")
+    def _runs_are_of_smc(self) -> Self:
+        if self.runs is not None and self.method != "smc":
+            raise ValueError(f"`runs` is {self.runs} and `method` is {self.method}; expected `method: smc`")
+        return self
+
+    @property
+    def num_runs(self) -> int | None:
+        """How many runs of SMC; None where there are none."""
+        return (self.runs or SMC_RUNS) if self.method == "smc" else None
 
 
 class GenerationRecipe(Section):
-    """Prompts that the base LM and the joint model continue side by side (Algorithm 1)."""
+    """Prompts that the base LM and the joint model continue side by side (Algorithm 1, or SMC)."""
+
+    added_later = frozenset({"method"})
 
     prompts: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     candidates: Annotated[int, Field(ge=2)] = 128
     max_new_tokens: PositiveInt = 40
     top_k: PositiveInt | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    method: SamplingMethod = "importance"
 
 
 class ResidualRecipe(Recipe):
@@ -194,6 +221,7 @@ class ResidualRecipe(Recipe):
         _check_budget(self)
         for name, energy in self.energies.items():
             energy.check_beside(name, self.energies)
+        _check_smc(self)
         return self
 
     @property
@@ -283,6 +311,25 @@ def _check_budget(recipe: ResidualRecipe) -> None:
                 f"the budget of negatives is {budget} and the energy `{name}` asks for {energy.pairs} pairs; expected "
                 "one of the two, since a budget decides how many there are"
             )
+
+
+def _check_smc(recipe: ResidualRecipe) -> None:
+    """Refuse energies of which nothing is known before a text has ended, before they are trained."""
+    sections = {"perplexity": recipe.perplexity, "generation": recipe.generation}
+    asked = [key for key, section in sections.items() if section is not None and section.method == "smc"]
+    for name, energy in recipe.energies.items():
+        if asked and not _reads_states(recipe, name):
+            raise ValueError(
+                f"`{asked[0]}.method` is smc and the energy `{name}` of kind `{energy.kind}` reads whole texts only; "
+                "expected energies on the LM's states (kind states or fitted_states); or leave `method` out"
+            )
+
+
+def _reads_states(recipe: ResidualRecipe, name: str) -> bool:
+    """Itself, or by one of those that it is made from."""
+    energy = recipe.energies[name]
+    parts = (part for part in energy.starts_from if part in recipe.energies)
+    return energy.state_layers is not None or any(_reads_states(recipe, part) for part in parts)
 
 
 def _check_lengths(recipe: ResidualRecipe) -> None:

@@ -125,7 +125,7 @@ def _energy_content(energy: EnergyResult, alone: bool) -> dict[str, Any]:
     return {
         "title": "What the energy sees" if alone else f"What the energy “{energy.name}” sees",
         "description": ENERGY_KINDS[energy.kind].description,
-        "figures": [] if energy.measured is None else _energy_figures(energy),
+        "figures": _energy_figures(energy) if energy.lm_energies.size else [],
         "training": _learning_curve(energy.fit)
         if energy.fit
         else _training_curves("Training on people's text against the LM's", energy.history),
@@ -208,10 +208,12 @@ def _samples(generations: tuple[GenerationResult, ...], alone: bool) -> list[dic
 
 
 def _joint_sample(generation: GenerationResult) -> dict[str, Any]:
+    drawn = f"One of {generation.num_candidates} candidates"
+    if generation.num_ancestors is not None:
+        drawn = f"By SMC, one of {generation.num_candidates} particles of {generation.num_ancestors} ancestors"
     return {
         "text": generation.joint_text,
-        "note": f"One of {generation.num_candidates} candidates, worth {fixed(generation.ess, 1)} "
-        f"equally weighted ones; k-hat {fixed(generation.pareto_k)}.",
+        "note": f"{drawn}, worth {fixed(generation.ess, 1)} equally weighted ones; k-hat {fixed(generation.pareto_k)}.",
         "best": _candidate_rows(generation.best),
         "worst": _candidate_rows(generation.worst),
     }

@@ -92,9 +92,11 @@ def perplexity_table(
 
 
 def _samples(estimate: PerplexityEstimate) -> str:
-    """How many, and of how many particles each where they are runs of SMC."""
-    particles = "" if estimate.num_particles == 1 else f" x {estimate.num_particles}"
-    return f"{estimate.num_samples}{particles}"
+    """How many; of runs of SMC, how many particles each has, and how many of the first ones have descendants."""
+    if estimate.num_particles == 1:
+        return str(estimate.num_samples)
+    ancestors = "" if estimate.num_ancestors is None else f", {fixed(estimate.num_ancestors, 1)} ancestors"
+    return f"{estimate.num_samples} x {estimate.num_particles} (SMC{ancestors})"
 
 
 def _baseline_row(name: str, baseline: ExactPerplexity) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class EnergyResult:
     name: str
     kind: str
     measured: PerplexityEstimate | None  # None where the recipe has `perplexity: null`
-    lm_energies: np.ndarray  # (N, n) of the LM's continuations of the test prefixes
+    lm_energies: np.ndarray  # (N, n) of the LM's continuations of the test prefixes; (N, 0) where SMC steered them
     history: tuple[dict[str, Any], ...]  # of a training, step by step
     fit: dict[str, Any] = field(default_factory=dict)  # of a head that was fitted: penalties, held-out loss
 
@@ -89,7 +89,7 @@ class BaselineResult(ExactPerplexity):
 
 @dataclass(frozen=True)
 class GenerationResult:
-    """A prompt continued by the base LM and by the joint model with one energy (Algorithm 1)."""
+    """A prompt continued by the base LM and by the joint model with one energy (Algorithm 1, or SMC)."""
 
     energy: str
     prompt: str
@@ -100,6 +100,7 @@ class GenerationResult:
     ess: float
     pareto_k: float
     num_candidates: int
+    num_ancestors: int | None = None  # by SMC: how many of the first particles the candidates descend from
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,18 @@ def human_column(name: str) -> str:
 
 
 def weights_column(name: str) -> str:
-    """The Parquet column of the log-weights -E of the LM's continuations, (N, n)."""
+    """The Parquet column of the log-weights -E of the LM's continuations, or of log Z^ of runs of SMC, (N, n)."""
     return f"log_weights.{name}"
+
+
+def own_column(name: str) -> str:
+    """The Parquet column of log Z^ of the run of SMC that keeps people's text, (N,)."""
+    return f"own_log_z.{name}"
+
+
+def ancestors_column(name: str) -> str:
+    """The Parquet column of how many first particles of each run of SMC have descendants, (N, n)."""
+    return f"num_ancestors.{name}"
 
 
 def token_column(name: str) -> str:
@@ -303,7 +314,7 @@ def _read_energy(folder: Path, name: str, recipe: ResidualRecipe) -> EnergyResul
         name=name,
         kind=kind,
         measured=estimate,
-        lm_energies=-log_weights.numpy(),
+        lm_energies=-log_weights.numpy() if estimate.num_particles == 1 else np.empty((len(log_weights), 0)),
         history=history,
         fit=fit,
     )

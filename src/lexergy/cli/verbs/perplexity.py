@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lexergy.runs.records import RunResult
 
 
-DEFAULT_RUNS = 4
 NumSamples = Annotated[
     int | None,
     typer.Option(
@@ -90,9 +89,10 @@ def perplexity(
         estimates = {name: result.energies[name].perplexity for name in names}
     else:
         num_windows = _num_windows(result, windows)
+        from lexergy.recipes.residual import SMC_RUNS
         from lexergy.tasks.residual.evaluate import evaluate_again
 
-        num_runs = (runs or DEFAULT_RUNS) if method == MethodChoice.SMC else None
+        num_runs = (runs or SMC_RUNS) if method == MethodChoice.SMC else None
         estimates = evaluate_again(result, names, num_windows, samples, seed or 0, num_runs=num_runs)
     if as_json:
         record = {"energies": {name: perplexity_record(estimate) for name, estimate in estimates.items()}}

@@ -83,6 +83,7 @@ class PerplexityEstimate:
     curve: tuple[CurvePoint, ...]
     windows: WindowEstimates = field(compare=False)
     num_particles: int = 1  # of each sample, where samples are runs of SMC
+    num_ancestors: float | None = None  # of those runs: how many of their first particles have descendants, on average
 
     @property
     def doubt(self) -> str | None:
@@ -151,6 +152,7 @@ def perplexity_from_weights(
     documents: Sequence[Hashable] | None = None,  # B
     own: Tensor | None = None,  # (B,)
     num_particles: int = 1,
+    num_ancestors: Tensor | None = None,  # (B, n)
 ) -> PerplexityEstimate:
     """The estimate from log P_LM(x) and E(x) of each window, and log w_i = -E(x_i) of its n LM samples.
 
@@ -191,6 +193,7 @@ def perplexity_from_weights(
         curve=tuple(map(CurvePoint, windows.log_z.sizes, bound, lower, upper)),
         windows=windows,
         num_particles=num_particles,
+        num_ancestors=None if num_ancestors is None else float(num_ancestors.double().mean()),
     )
 
 

@@ -16,7 +16,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.joint.long_text import LongGeneration, write_long
 from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
-from lexergy.models.joint.smc import NUM_RUNS, ParticleFacts, fit_twist, run_populations, smc_sample
+from lexergy.models.joint.smc import NUM_RUNS, ParticleFacts, fit_twist, run_populations, runs_beside, smc_sample
 from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
 from lexergy.models.joint.token_by_token import TokenGeneration, generate_tokens
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
@@ -103,30 +103,17 @@ class ResidualEBM(WeighedLM):
         _check_possible(base_log_prob)
         prefix, continuations = rows[:, :prefix_length], rows[:, prefix_length:]
         energy = self.score_texts(prefix, continuations, rows_per_batch)  # (B,)
-        settings: dict[str, Any] = {
-            "length": continuations.shape[1],
-            "seed": seed,
-            "rows_per_batch": rows_per_batch,
-        }
-        own = None
+        settings: dict[str, Any] = {"seed": seed, "rows_per_batch": rows_per_batch}
+        runs: dict[str, Any] = {}
         if method == "smc":
-            settings |= {"num_particles": num_samples, "resampling": resampling}
-            log_weights = run_populations(self, prefix, num_runs=num_runs, **settings).log_z_estimate
-            settings |= {"num_runs": 1, "first_run": num_runs, "kept": continuations}
-            own = run_populations(self, prefix, **settings).log_z_estimate[:, 0]  # (B,)
+            settings |= {"num_particles": num_samples, "num_runs": num_runs, "resampling": resampling}
+            log_weights, own, num_ancestors = runs_beside(self, prefix, continuations, **settings)
+            runs = {"own": own, "num_particles": num_samples, "num_ancestors": num_ancestors}
         else:
-            log_weights = self.log_weights(prefix, num_samples=num_samples, progress=progress, **settings)
+            settings |= {"length": continuations.shape[1], "num_samples": num_samples, "progress": progress}
+            log_weights = self.log_weights(prefix, **settings)
         length = float(self.lm.lengths(continuations).double().mean())
-        return perplexity_from_weights(
-            base_log_prob,
-            energy,
-            log_weights,
-            length,
-            seed,
-            documents=documents,
-            own=own,
-            num_particles=1 if own is None else num_samples,
-        )
+        return perplexity_from_weights(base_log_prob, energy, log_weights, length, seed, documents=documents, **runs)
 
     def log_z(
         self,

@@ -14,9 +14,8 @@ from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import weights_of
 from lexergy.models.causal.samples import Samples
-from lexergy.models.causal.sampling import Written
-from lexergy.models.causal.states import PooledStates
 from lexergy.models.joint.sampling import Generation, candidates_of, chosen_among, differences, prompt_tokens, warn_of
+from lexergy.models.joint.steering import Seen, Steering
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 NUM_RUNS = 16  # of which log Z is estimated, unless told otherwise
@@ -75,7 +74,7 @@ def particle_runs(
     takes (top_k, top_p, temperature, stop).
     """
     check_particles(joint, num_particles, num_runs)
-    steering = _Steering(
+    steering = Steering(
         joint, prefix, (len(prefix), num_runs, num_particles), length, seed, prefix_ids, resampling, first_run, kept
     )
     samples = weights_of(joint.lm).sample(
@@ -137,6 +136,29 @@ def run_populations(
     return Population(*(torch.cat(parts) for parts in zip(*groups, strict=True)))
 
 
+class BesideText(NamedTuple):
+    """Runs of SMC for B texts: what a perplexity is made of."""
+
+    log_z: Tensor  # (B, M) log Z^ of free runs
+    own: Tensor  # (B,) log Z^ of a run conditional on the text
+    num_ancestors: Tensor  # (B, M)
+
+
+def runs_beside(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    continuations: Tensor,  # (B, C)
+    *,
+    num_runs: int,
+    **settings: Any,
+) -> BesideText:
+    """M free runs of each prefix, and one that keeps its text; `settings` are those of `run_populations`."""
+    settings |= {"length": continuations.shape[1]}
+    free = run_populations(joint, prefix, num_runs=num_runs, **settings)
+    own = run_populations(joint, prefix, num_runs=1, first_run=num_runs, kept=continuations, **settings)
+    return BesideText(free.log_z_estimate, own.log_z_estimate[:, 0], free.num_ancestors)
+
+
 def smc_sample(
     joint: WeighedLM,
     prompt: str | Sequence[int] | Tensor,
@@ -193,7 +215,7 @@ def fit_twist(
     """
     check_particles(joint, num_samples, 1)
     shape = (len(prefix), num_samples)
-    seen = _Seen(joint, prefix, shape)
+    seen = Seen(joint, prefix, shape)
     samples = weights_of(joint.lm).sample(
         prefix,
         num_samples=num_samples,
@@ -221,73 +243,3 @@ def check_particles(joint: WeighedLM, num_particles: int, num_runs: int) -> None
         raise LexergyError(f"{num_particles} particles; expected at least 2, of which the better go on; 16 is usual.")
     if num_runs < 1:
         raise LexergyError(f"`num_runs` is {num_runs}; expected at least 1.")
-
-
-class _Steering:
-    """Weighs the particles every few tokens by the energies of their texts so far, and resamples them."""
-
-    def __init__(
-        self,
-        joint: WeighedLM,
-        prefix: Tensor,  # (B, P)
-        shape: tuple[int, int, int],  # B, M, K
-        length: int,
-        seed: int,
-        streams: Sequence[int],
-        resampling: Resampling,
-        first_run: int,
-        kept: Tensor | None,
-    ) -> None:
-        self.population = Population.start(*shape)
-        self._joint, self._prefix, self._shape = joint, prefix, shape
-        self._resampling, self._twist = resampling, resampling.twist_of(length)
-        self._length, self._first_run, self._kept = length, first_run, kept is not None
-        self._seed, self._streams = seed, streams
-
-    def after(self, length: int, written: Written, pool: PooledStates | None) -> Tensor | None:
-        if length % self._resampling.every:
-            return None
-        energy = energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape)
-        alive = written.alive.view(self._shape).cpu()
-        # The sampler's own numbers are those of steps 0 .. T - 1, and that of the last choice stands at T.
-        numbers = uniforms(self._seed, self._streams, self._length + length, self._first_run, self._shape[1])  # (B, M)
-        before = self.population.num_resamplings
-        self.population, ancestors = smc.resample(
-            self.population.weighed(self._twist.log_twist(energy, length)),
-            numbers,
-            below=self._resampling.below,
-            keep_first=self._kept,
-            alive=alive,
-        )
-        if torch.equal(before, self.population.num_resamplings):
-            return None
-        rows = ancestors.flatten(0, 1)  # (B M, K)
-        return (rows + self._shape[2] * torch.arange(len(rows))[:, None]).flatten().to(written.tokens.device)
-
-
-class _Seen:
-    """The energies of texts so far, after each token."""
-
-    def __init__(self, joint: WeighedLM, prefix: Tensor, shape: tuple[int, int]) -> None:
-        self.partial: list[Tensor] = []  # (B, n) each
-        self.alive: list[Tensor] = []  # (B, n) each
-        self._joint, self._prefix, self._shape = joint, prefix, shape
-
-    def after(self, length: int, written: Written, pool: PooledStates | None) -> None:
-        self.partial.append(energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape))
-        self.alive.append(written.alive.view(self._shape).cpu())
-
-
-def energy_so_far(
-    joint: WeighedLM,
-    prefix: Tensor,  # (B, P)
-    length: int,
-    written: Written,  # of R rows
-    pool: PooledStates | None,
-) -> Tensor:  # (B, R / B) float64
-    """E of each text as if it ended here, from the pools of states that the sampler keeps."""
-    assert pool is not None  # since the energy reads states
-    lengths = written.lengths.clamp(max=length)  # (R,)
-    rows = (written.tokens[:, :length].cpu(), pool.pooled(lengths).cpu(), lengths.cpu())
-    tokens, features, ends = (values.unflatten(0, (len(prefix), -1)) for values in rows)
-    return joint.score(prefix, tokens, features, ends).double()

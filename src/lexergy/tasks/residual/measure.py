@@ -1,6 +1,7 @@
 """The stages that use the energies: perplexity on test windows, and prompts continued side by side."""
 
 import warnings
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -37,15 +38,20 @@ CANDIDATES_KEPT = 5
 
 def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
     """Evaluate all energies but sums on the same samples; the log-weights are kept in shards."""
+    return _measure(context, context.recipe.trained_energies, stage)
+
+
+def _measure(context: RunContext, names: Iterable[str], stage: OpenStage) -> Facts:
     recipe = context.recipe.perplexity
     assert recipe is not None
     windows = context.test_windows
     estimates = evaluate(
         context.lm,
-        {name: context.energy(name) for name in context.recipe.trained_energies},
+        {name: context.energy(name) for name in names},
         windows,
         recipe.samples,
         stage.seed,
+        num_runs=recipe.num_runs,
         store=stage.store(WEIGHTS_FOLDER, seed=stage.seed),
         progress=stage.progress,
     )
@@ -54,7 +60,13 @@ def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
 
 
 def measure_sums(context: RunContext, perplexity: Stage, stage: OpenStage) -> Facts:
-    """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn."""
+    """The perplexity of sums, from the weights of their parts: log w = -c_0 + sum_i c_i log w_i. Nothing is drawn.
+
+    By SMC each sum steers runs of its own.
+    """
+    assert context.recipe.perplexity is not None
+    if context.recipe.perplexity.method == "smc":
+        return _measure(context, context.recipe.sums, stage)
     parts = read_weights(perplexity.folder)
     base_log_prob = _column(parts, BASE_COLUMN)  # (N,)
     columns, estimates = {}, {}
@@ -82,7 +94,7 @@ def _column(table: pa.Table, name: str) -> Tensor:
 
 
 def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
-    """Continue each prompt by the LM and by each joint model (Algorithm 1); one file each."""
+    """Continue each prompt by the LM and by each joint model (Algorithm 1, or SMC); one file each."""
     recipe = context.recipe.generation
     assert recipe is not None
     wanted = [
@@ -111,6 +123,7 @@ def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: s
             top_k=recipe.top_k,
             top_p=recipe.top_p,
             seed=seed,
+            method=recipe.method,
         )
     candidates = generation.candidates
     return GenerationResult(
@@ -123,4 +136,5 @@ def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: s
         ess=generation.ess,
         pareto_k=generation.pareto_k,
         num_candidates=len(candidates),
+        num_ancestors=generation.num_ancestors,
     )

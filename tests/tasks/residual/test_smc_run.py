@@ -1,0 +1,75 @@
+"""Runs whose perplexity and samples are by sequential Monte Carlo."""
+
+import os
+
+import pytest
+
+from lexergy.recipes.residual import ResidualRecipe
+from lexergy.report.page import write_report
+from lexergy.report.perplexity import perplexity_table
+from lexergy.runs.records import load_run
+from lexergy.runs.stages import MANIFEST, read_stage
+from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.run import run
+from toys.recipes import TRAINING, residual_recipe
+
+ENERGIES = {
+    "states": {"kind": "states", "layers": [1], "training": TRAINING},
+    "other": {"kind": "states", "layers": [0], "training": TRAINING},
+    "total": {"kind": "sum", "of": ["states", "other"]},
+}
+SMC = {
+    "perplexity": {"samples": 4, "windows": 6, "method": "smc", "runs": 3},
+    "generation": {"prompts": ["our union"], "candidates": 8, "max_new_tokens": 5, "method": "smc"},
+}
+PLAIN = {"perplexity": {"samples": 4, "windows": 6}, "generation": SMC["generation"] | {"method": "importance"}}
+
+
+def recipe_of(corpus, **changes) -> ResidualRecipe:
+    return ResidualRecipe.model_validate(residual_recipe(corpus, energies=ENERGIES, masked_lm=None) | changes)
+
+
+@pytest.fixture(scope="module")
+def by_smc(tiny_corpus, tmp_path_factory):
+    return run(recipe_of(tiny_corpus, **SMC), tmp_path_factory.mktemp("runs") / "smc", progress=False)
+
+
+@pytest.mark.parametrize("name", list(ENERGIES))
+def test_the_perplexity_is_that_of_the_joint_model_by_smc(by_smc, name):
+    context, found = RunContext(by_smc.recipe, by_smc.folder), by_smc.energies[name]
+    stage = "sums" if name == "total" else "perplexity"
+    seed = read_stage(by_smc.folder / stage).seed
+    expected = context.joint(name).perplexity(context.test_windows, num_samples=4, seed=seed, method="smc", num_runs=3)
+    for field in ("base", "bound", "lower", "upper", "ess", "num_ancestors"):
+        assert getattr(found.perplexity, field) == pytest.approx(getattr(expected, field), rel=1e-5)
+    assert (found.perplexity.num_samples, found.perplexity.num_particles) == (3, 4)
+    assert 1 <= found.perplexity.num_ancestors <= 4
+    assert found.lm_energies.shape == (6, 0)  # no plain samples of the LM were drawn
+
+
+def test_prompts_are_continued_by_smc(by_smc):
+    for generation in by_smc.generations:
+        assert 1 <= generation.num_ancestors <= generation.num_candidates == 8
+
+
+def test_report_and_table_name_the_method(by_smc):
+    page = write_report(by_smc.folder).read_text(encoding="utf-8")
+    assert "By SMC, one of 8 particles of" in page
+    assert "3 x 4 (SMC, " in page
+    assert "ancestors)" in str(perplexity_table(by_smc.estimates).texts)
+    assert "How unevenly the samples count" not in page
+
+
+def test_another_method_redoes_what_was_drawn_by_it(by_smc, tiny_corpus):
+    def changed() -> dict[str, float]:
+        return {path.parent.name: os.stat(path).st_mtime_ns for path in by_smc.folder.glob(f"*/{MANIFEST}")}
+
+    before = changed()
+    run(recipe_of(tiny_corpus, **SMC), by_smc.folder, progress=False)
+    assert changed() == before  # a finished run is only read
+    plain = run(recipe_of(tiny_corpus, **PLAIN), by_smc.folder, progress=False)
+    after = changed()
+    assert {stage for stage in after if after[stage] != before.get(stage)} == {"perplexity", "sums", "samples"}
+    assert plain.energies["states"].perplexity.num_ancestors is None
+    assert plain.energies["states"].lm_energies.shape == (6, 4)
+    assert load_run(by_smc.folder).generations[0].num_ancestors is None

@@ -41,7 +41,13 @@ def test_generate_by_smc(tiny_run, capsys):
     assert plain["num_ancestors"] is None
     assert 1 <= result["num_ancestors"] <= result["num_candidates"] == 30
     assert result["base"] == plain["base"]
-    assert "leave them out" in mistake_of([*arguments, "--method", "smc", "--chunks", 2], capsys)
+    long = [json_of([*arguments, "--chunks", 2, *more], capsys) for more in ([], ["--method", "smc"])]
+    assert long[0]["num_ancestors"] is None
+    assert 1 <= long[1]["num_ancestors"] <= 30
+    assert len(long[1]["chunks"]) == 2
+    assert long[1]["base"] == long[0]["base"]
+    mistake = mistake_of([*arguments, "--method", "smc", "--target-ess", 2], capsys)
+    assert "`--target-ess` is given beside `--method smc`" in mistake
 
 
 @pytest.mark.filterwarnings(UNRELIABLE)

@@ -50,7 +50,8 @@ NumChunks = Annotated[
     int,
     typer.Option(
         "--chunks",
-        help="Write a long text: so many chunks, each chosen by its energy and kept.",
+        help="Write a long text: so many chunks, each chosen by its energy and kept; with --method smc, many texts "
+        "are carried on and resampled after each chunk.",
         callback=at_least(1, "1 writes a single continuation"),
     ),
 ]
@@ -137,6 +138,7 @@ def generate(
       lexergy generate runs/quickstart --prompt "Our economy" --chunks 4 --max-new-tokens 32
       lexergy generate runs/quickstart --prompt "Our economy" --stop "\\n" --stop ". "
       lexergy generate runs/quickstart --prompt "Our economy" --method smc --candidates 64
+      lexergy generate runs/quickstart --prompt "Our economy" --method smc --candidates 64 --chunks 4
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
@@ -163,7 +165,7 @@ def generate(
     if chunks > 1:
         settings |= {"chunk_tokens": max_new_tokens, "context_tokens": result.recipe.windows.prefix}  # as in training
         with counted("tokens", chunks * candidates * max_new_tokens):
-            long = joint.generate_long(text, num_chunks=chunks, **settings)
+            long = joint.generate_long(text, num_chunks=chunks, method=method.value, **settings)
         _print_long(text, chosen, long, as_json)
         return
     settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
@@ -173,10 +175,10 @@ def generate(
 
 
 def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int | None, method: MethodChoice) -> None:
-    if method == MethodChoice.SMC and (chunks > 1 or target_ess is not None):
+    if method == MethodChoice.SMC and target_ess is not None:
         raise LexergyError(
-            "`--method` is smc beside `--chunks` or `--target-ess`; expected one or the other, since particles are "
-            "resampled within a single continuation; leave them out."
+            "`--target-ess` is given beside `--method smc`; expected one or the other, since so many particles are "
+            "resampled all along; use `--candidates` for their number."
         )
     if max_candidates is not None and target_ess is None:
         raise LexergyError(
@@ -239,14 +241,14 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int, as_jso
         f"{len(generation.candidates)} candidates, worth {fixed(generation.ess, 1)} equally weighted ones; "
         f"k-hat {fixed(generation.pareto_k)}"
     )
-    if generation.num_ancestors is not None:
-        print_lines(f"they descend from {generation.num_ancestors} of the first ones")
+    _print_ancestors(generation.num_ancestors)
 
 
 def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool) -> None:
     if as_json:
         texts = {"prompt": prompt, "energy": energy, "base": long.base_text, "joint": long.text}
-        print_json({**texts, "chunks": [vars(chunk) for chunk in long.chunks], "warnings": long.warnings})
+        chunks = [vars(chunk) for chunk in long.chunks]
+        print_json({**texts, "chunks": chunks, "num_ancestors": long.num_ancestors, "warnings": long.warnings})
         return
     from lexergy.report.numbers import fixed
 
@@ -257,3 +259,10 @@ def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool)
         (fixed(chunk.energy), fixed(chunk.ess, 1), fixed(chunk.pareto_k), visible(chunk.text)) for chunk in long.chunks
     ]
     print_table("Chunks", ("energy", "ESS", "k-hat", "text"), cells, text_columns=(3,))
+    _print_ancestors(long.num_ancestors)
+
+
+def _print_ancestors(number: int | None) -> None:
+    """How far resampling has gone, where there was any."""
+    if number is not None:
+        print_lines(f"by SMC: they descend from {number} of the first ones")

@@ -4,7 +4,7 @@ Section 6 of Deng et al. 2020 asks for it: the model is auto-regressive over chu
 P(x) = prod_j P(chunk_j | the text before it), each factor a joint model over one chunk.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,16 +65,13 @@ def chunks_after(
     Each chunk is read and continued from at most the last `context_tokens` tokens before it (unless given, all
     that the LM can read). With one candidate per chunk this is the LM itself.
     """
-    for name, value in (("num_chunks", num_chunks), ("chunk_tokens", chunk_tokens)):
-        if value < 1:
-            raise LexergyError(f"`{name}` is {value}; expected at least 1.")
-    limit = _context(joint, context_tokens, chunk_tokens)
+    limit = context_limit(joint, num_chunks, chunk_tokens, context_tokens)
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
     text = prefix.cpu()
     for number in range(num_chunks):
         chunk = sample_rows(
             joint,
-            text if limit is None else text[:, -limit:],
+            text[:, -limit:],
             num_candidates=num_candidates,
             max_new_tokens=chunk_tokens,
             seed=seed,
@@ -85,14 +82,18 @@ def chunks_after(
         text = torch.cat((text, chunk.tokens), 1)
 
 
-def _context(joint: WeighedLM, context_tokens: int | None, chunk_tokens: int) -> int | None:
+def context_limit(joint: WeighedLM, num_chunks: int, chunk_tokens: int, context_tokens: int | None) -> int:
+    """How many tokens before a chunk are read at most; 0 is all of them."""
+    for name, value in (("num_chunks", num_chunks), ("chunk_tokens", chunk_tokens)):
+        if value < 1:
+            raise LexergyError(f"`{name}` is {value}; expected at least 1.")
     longest = None if joint.lm.max_length is None else joint.lm.max_length - chunk_tokens
     if longest is not None and longest < 1:
         raise LexergyError(
             f"`chunk_tokens` is {chunk_tokens}; expected less than {joint.lm.max_length}, what the LM can read."
         )
     if context_tokens is None:
-        return longest
+        return longest or 0
     if context_tokens < 1 or (longest is not None and context_tokens > longest):
         raise LexergyError(
             f"`context_tokens` is {context_tokens}; expected 1 to {longest}, so that context and chunk fit the LM."
@@ -120,6 +121,7 @@ class LongGeneration:
     base_text: str
     base_tokens: Tensor  # (J * C,)
     warnings: tuple[str, ...]  # what was warned of
+    num_ancestors: int | None = None  # with SMC: how many of the first particles had descendants at the end
 
 
 def write_long(
@@ -135,27 +137,39 @@ def write_long(
     A text stops within the chunk whose tokens end it; a stop string may lie across two chunks.
     """
     joint, prefix = joint.stopping(stop_at_end), prompt_tokens(joint.lm, prompt)  # (1, P)
-    own, base = (
-        _until_the_end(joint, chunks_after(joint, prefix, stop=stop, **{**settings, **changes}), stop)
-        for changes in ({}, {"num_candidates": 1})
-    )
-    told = differences(joint, prefix.shape[1], settings["chunk_tokens"], settings)
-    tokens, base_tokens = (torch.cat([part for part, _ in written]) for written in (own, base))
+    own = _until_the_end(joint, chunks_after(joint, prefix, stop=stop, **settings), stop)
+    chunks = [
+        Chunk(
+            text_of(joint.lm, part, stop),
+            float(chunk.energy),
+            float(importance.effective_sample_size(chunk.log_weights)),
+            float(importance.pareto_k(chunk.log_weights)),
+        )
+        for part, chunk in own
+    ]
+    told = warn_of({UnlikeTrainingWarning: differences(joint, prefix.shape[1], settings["chunk_tokens"], settings)})
+    return beside_the_lm(joint, prefix, torch.cat([part for part, _ in own]), chunks, told, stop, settings)
+
+
+def beside_the_lm(
+    joint: WeighedLM,
+    prefix: Tensor,  # (1, P)
+    tokens: Tensor,  # (C',)
+    chunks: list[Chunk],
+    told: tuple[str, ...],
+    stop: Sequence[str],
+    settings: Mapping[str, Any],
+) -> LongGeneration:
+    """A text that was written, and one by the LM alone."""
+    alone = chunks_after(joint, prefix, stop=stop, **{**settings, "num_candidates": 1})
+    base_tokens = torch.cat([part for part, _ in _until_the_end(joint, alone, stop)])
     return LongGeneration(
         text=text_of(joint.lm, tokens, stop),
         tokens=tokens,
-        chunks=[
-            Chunk(
-                text_of(joint.lm, part, stop),
-                float(chunk.energy),
-                float(importance.effective_sample_size(chunk.log_weights)),
-                float(importance.pareto_k(chunk.log_weights)),
-            )
-            for part, chunk in own
-        ],
+        chunks=chunks,
         base_text=text_of(joint.lm, base_tokens, stop),
         base_tokens=base_tokens,
-        warnings=warn_of({UnlikeTrainingWarning: told}),
+        warnings=told,
     )
 
 
@@ -167,7 +181,12 @@ def _until_the_end(
     for chunk in chunks:
         tokens = chunk.tokens[0, : int(chunk.lengths)]
         written.append((tokens, chunk))
-        text = text_of(joint.lm, torch.cat([part for part, _ in written]), ()) if stop else ""
-        if tokens[-1] == joint.lm.end_token or cut(text, stop) != text:
+        if has_stopped(joint, torch.cat([part for part, _ in written]), stop):
             break
     return written
+
+
+def has_stopped(joint: WeighedLM, tokens: Tensor, stop: Sequence[str]) -> bool:  # (C',)
+    """Whether a text goes no further: it has ended, or a string to stop at is in it."""
+    text = text_of(joint.lm, tokens, ()) if stop else ""
+    return bool(tokens[-1] == joint.lm.end_token) or cut(text, stop) != text

@@ -13,6 +13,7 @@ from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_fr
 from lexergy.core.estimation.smc import Resampling, Twist
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
+from lexergy.models.joint.long_particles import write_long_by_smc
 from lexergy.models.joint.long_text import LongGeneration, write_long
 from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
@@ -234,13 +235,20 @@ class ResidualEBM(WeighedLM):
         seed: int = 0,
         stop: Sequence[str] = (),
         stop_at_end: bool | None = None,
+        method: Method = "importance",
     ) -> LongGeneration:
         """A long continuation, chunk by chunk: each is resampled by its energy and kept (Sec. 6).
 
         The LM and the energy read at most the last `context_tokens` tokens before a chunk; best are the lengths
         that the energy was trained with. The text stops as in `generate`.
+
+        By `smc`, `num_candidates` whole texts are carried on side by side and resampled after each chunk by the
+        energies of all their chunks, whose target is P_LM(x) exp(-sum_j E_j) / Z: a beginning is given up if what
+        follows is poor (`long_particles`). Any energy will do.
         """
-        return write_long(
+        _runs(method, None, None)
+        write = write_long_by_smc if method == "smc" else write_long
+        return write(
             self,
             prompt,
             num_chunks=num_chunks,

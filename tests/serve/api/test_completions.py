@@ -42,6 +42,36 @@ def test_a_completion_is_the_joint_models_own(served):
     assert base["lexergy"]["drawn"] == "base LM"
 
 
+def test_a_completion_by_smc_is_the_joint_models_own(served):
+    extension = {"candidates": 32, "method": "smc", "return_candidates": True}
+    body = {"model": served.joint, "prompt": PROMPT, "max_tokens": 8, "seed": 5, "lexergy": extension}
+    answer = served.post("/v1/completions", **body).json()
+    joint = served.catalogue.models[served.joint].joint
+    with warnings.catch_warnings(action="ignore"):
+        expected = joint.generate(PROMPT, num_candidates=32, max_new_tokens=8, seed=5, method="smc")
+    (choice,) = answer["choices"]
+    (chunk,) = choice["lexergy"]["chunks"]
+    assert choice["text"] == expected.text
+    assert chunk["num_ancestors"] == expected.num_ancestors
+    assert chunk["ess"] == pytest.approx(expected.ess)
+    assert answer["lexergy"]["warnings"] == list(expected.warnings)
+    weights = [candidate["weight"] for candidate in chunk["candidates"]]
+    assert weights == pytest.approx([candidate.weight for candidate in expected.candidates], abs=1e-6)
+    assert sum(weights) == pytest.approx(1)
+    several = served.post("/v1/completions", **body, n=3).json()["choices"]
+    assert several[0]["text"] == expected.text
+    plain = served.post("/v1/completions", **body | {"lexergy": {"method": "importance"}}).json()["choices"][0]
+    assert plain["lexergy"]["chunks"][0]["num_ancestors"] is None
+
+
+def test_smc_needs_an_energy_of_unfinished_texts(served_exact):
+    body = {"model": served_exact.joint, "prompt": [3], "max_tokens": 2, "lexergy": {"method": "smc"}}
+    response = served_exact.post("/v1/completions", **body)
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, "lexergy.method")
+    assert "reads whole texts only" in error["message"]
+
+
 def test_a_long_completion_is_written_in_the_chunks_of_generate_long(served):
     body = {"model": served.joint, "prompt": PROMPT, "max_tokens": 24, "seed": 3}
     (choice,) = served.post("/v1/completions", **body).json()["choices"]

@@ -44,6 +44,9 @@ GOOD = {"prompt": "our union", "max_tokens": 2}
         ({"lexergy": {"max_candidates": 20}}, "lexergy.max_candidates", "expected both"),
         ({"lexergy": {"target_ess": 4, "max_candidates": 301}}, "lexergy.max_candidates", "expected 8 to 300"),
         ({"lexergy": {"target_ess": 200}}, "lexergy.target_ess", "at most 128"),
+        ({"lexergy": {"method": "mcmc"}}, "lexergy", "'importance' or 'smc'"),
+        ({"lexergy": {"method": "smc", "target_ess": 4}}, "lexergy.method", "beside `lexergy.target_ess`"),
+        ({"lexergy": {"method": "smc"}, "best_of": 4}, "lexergy.method", "beside `best_of`"),
         ({"stream_options": {"include_usage": True}}, "stream_options", "expected both"),
     ],
 )
@@ -55,7 +58,13 @@ def test_mistakes_of_a_completion(served, changes, param, words):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"lexergy": {"candidates": 4}}, {"lexergy": {"return_candidates": True}}, {"best_of": 2}]
+    "changes",
+    [
+        {"lexergy": {"candidates": 4}},
+        {"lexergy": {"method": "smc"}},
+        {"lexergy": {"return_candidates": True}},
+        {"best_of": 2},
+    ],
 )
 def test_the_base_lm_has_no_candidates(served, changes):
     response = served.post("/v1/completions", **{"model": served.base, **GOOD, **changes})

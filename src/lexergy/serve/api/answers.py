@@ -38,6 +38,7 @@ class ChunkFacts(BaseModel):
     num_candidates: int
     ess: float | None
     pareto_k: float | None
+    num_ancestors: int | None = None  # by smc: how many of the first particles the candidates descend from
     candidates: list[WeighedText] | None = None  # lowest energy first
 
 

@@ -104,6 +104,7 @@ def _plan(
         keep_best=None if best_of is None or model.joint is None else n,
         target_ess=extension.target_ess,
         max_candidates=_most_candidates(settings, extension),
+        by_smc=_by_smc(model, extension, best_of),
         log_probs=log_probs,
         echo_log_probs=echo,
         return_candidates=extension.return_candidates,
@@ -190,7 +191,9 @@ def _decoding(model: ServedModel, body: Sampling) -> Decoding:
 def _candidates(model: ServedModel, settings: ServerSettings, extension: Extension, n: int, best_of: int | None) -> int:
     if model.joint is None:
         given = [
-            name for name in ("candidates", "target_ess", "max_candidates") if getattr(extension, name) is not None
+            name
+            for name in ("candidates", "target_ess", "max_candidates", "method")
+            if getattr(extension, name) is not None
         ]
         given += ["return_candidates"] if extension.return_candidates else []
         if given:
@@ -245,6 +248,21 @@ def _most_candidates(settings: ServerSettings, extension: Extension, count: int 
         return None
     first = count or extension.candidates or min(settings.default_candidates, settings.max_candidates)
     return extension.max_candidates or min(settings.max_candidates, first * MOST_GROWTH)
+
+
+def _by_smc(model: ServedModel, extension: Extension, best_of: int | None) -> bool:
+    if extension.method != "smc" or model.joint is None:
+        return False
+    if best_of is not None or extension.target_ess is not None:
+        other = "best_of" if best_of is not None else "lexergy.target_ess"
+        raise invalid(f"`lexergy.method` is smc beside `{other}`; expected one of them.", "lexergy.method")
+    if model.joint.energy.features is None:
+        raise invalid(
+            "`lexergy.method` is smc and the energy of this model reads whole texts only; expected one on the LM's "
+            "states; leave it out.",
+            "lexergy.method",
+        )
+    return True
 
 
 def _check_work(settings: ServerSettings, manner: Manner, chunk: int) -> None:

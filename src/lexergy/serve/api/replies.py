@@ -221,6 +221,7 @@ def chunk_facts(piece: Piece) -> answers.ChunkFacts:
         num_candidates=piece.num_candidates,
         ess=piece.ess,
         pareto_k=finite(piece.pareto_k),
+        num_ancestors=piece.num_ancestors,
         candidates=None if piece.candidates is None else [weighed(item) for item in piece.candidates],
     )
 

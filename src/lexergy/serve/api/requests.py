@@ -39,6 +39,7 @@ class Extension(Body):
     target_ess: Annotated[Number, Field(gt=0)] | None = None
     max_candidates: Annotated[int, Field(ge=2)] | None = None
     chunk_tokens: Annotated[int, Field(ge=1)] | None = None
+    method: Literal["importance", "smc"] | None = None
     stop_at_end: bool | None = None
     return_candidates: bool = False
 

@@ -16,13 +16,15 @@ from torch import Tensor
 from lexergy.core.candidates import Candidate
 from lexergy.core.decoding import Decoding
 from lexergy.core.estimation import importance
-from lexergy.core.random import stream_of
+from lexergy.core.estimation.smc import Resampling
+from lexergy.core.random import stream_of, uniforms
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import weights_of
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.stopping import cut
 from lexergy.models.causal.top_log_probs import top_log_probs
-from lexergy.models.joint.sampling import Candidates, differences, draw_candidates, heavy_tails, text_of
+from lexergy.models.joint.sampling import differences, draw_candidates, heavy_tails, text_of
+from lexergy.models.joint.smc import particle_runs
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 from lexergy.serve.api.catalogue import ServedModel
 
@@ -46,6 +48,7 @@ class Manner:
     keep_best: int | None = None  # so many of lowest energy, where none is drawn by lot
     target_ess: float | None = None
     max_candidates: int | None = None
+    by_smc: bool = False  # candidates are resampled while a chunk is written
     log_probs: int | None = None  # alternatives whose log-probability is told beside the token's own
     echo_log_probs: bool = False
     return_candidates: bool = False
@@ -71,6 +74,7 @@ class Piece:
     num_candidates: int
     ess: float | None
     pareto_k: float | None
+    num_ancestors: int | None
     sampled_tokens: int
     candidates: tuple[Candidate, ...] | None
     log_probs: tuple[TokenLogProb, ...]
@@ -137,6 +141,16 @@ def _settled(text: str, stop: Sequence[str]) -> str:
     return text
 
 
+class Drawn(NamedTuple):
+    """The candidates of B texts, the weights that one of each was drawn by, and by SMC whom they descend from."""
+
+    samples: Samples  # n of each
+    energy: Tensor  # (B, n)
+    log_weights: Tensor  # (B, n)
+    chosen: Tensor  # (B,)
+    num_ancestors: Tensor | None = None  # (B,)
+
+
 @torch.inference_mode()
 def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]:
     """The next chunk of each text, all of one key; of each text one piece, or, where the best are kept, so many."""
@@ -151,6 +165,7 @@ def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]
         joint,
         prefix,
         is_joint=model.joint is not None,
+        by_smc=manner.by_smc,
         num_candidates=manner.num_candidates,
         max_new_tokens=length,
         seed=0,
@@ -167,33 +182,52 @@ def write_chunks(model: ServedModel, texts: Sequence[Text]) -> list[list[Piece]]
     return [list(_pieces(joint.lm, text, own)) for text, own in zip(texts, drafts, strict=True)]
 
 
-def _draw(joint: WeighedLM, prefix: Tensor, *, is_joint: bool, **settings: Any) -> Candidates:  # (B, P)
-    if is_joint:
+def _draw(joint: WeighedLM, prefix: Tensor, *, is_joint: bool, by_smc: bool, **settings: Any) -> Drawn:  # (B, P)
+    if is_joint and not by_smc:
         rows = max(1, min(ROWS_PER_BATCH, TOKENS_PER_BATCH // settings["max_new_tokens"]))
-        return draw_candidates(joint, prefix, rows_per_batch=rows, **settings)
+        samples, energy, chosen = draw_candidates(joint, prefix, rows_per_batch=rows, **settings)
+        return Drawn(samples, energy, -energy, chosen)
     for name in ("target_ess", "max_candidates"):
         del settings[name]
-    samples = joint.lm.sample(prefix, num_samples=settings.pop("num_candidates"), **settings)
-    return Candidates(samples, torch.zeros_like(samples.log_prob), torch.zeros(len(prefix), dtype=torch.long))
+    count = settings.pop("num_candidates")
+    if by_smc:
+        return _draw_by_smc(joint, prefix, count, settings)
+    samples = joint.lm.sample(prefix, num_samples=count, **settings)
+    none = torch.zeros_like(samples.log_prob)
+    return Drawn(samples, none, none, torch.zeros(len(prefix), dtype=torch.long))
+
+
+def _draw_by_smc(joint: WeighedLM, prefix: Tensor, count: int, settings: dict[str, Any]) -> Drawn:  # (B, P)
+    """As `ResidualEBM.generate(method="smc")`, of many texts at once."""
+    length = settings.pop("max_new_tokens")
+    runs = particle_runs(
+        joint, prefix, num_particles=count, num_runs=1, length=length, resampling=Resampling(), **settings
+    )
+    numbers = uniforms(settings["seed"], settings["prefix_ids"], length, 0, 1)  # (B, 1)
+    chosen = importance.resample(runs.log_weights, numbers).squeeze(-1)
+    return Drawn(runs.samples, runs.energy[:, 0], runs.log_weights, chosen, runs.population.num_ancestors[:, 0])
 
 
 def _drafts(
-    model: ServedModel, joint: WeighedLM, text: Text, prefix: Tensor, drawn: Candidates, row: int
+    model: ServedModel, joint: WeighedLM, text: Text, prefix: Tensor, drawn: Drawn, row: int
 ) -> list[dict[str, Any]]:  # (P,)
     """The pieces of one text of the batch, but for their words: the candidate drawn, or those of lowest energy."""
     manner, first_chunk, energy, own = text.manner, text.chunks == 0, drawn.energy[row], slice(row, row + 1)
     tokens, log_prob, lengths, _ = drawn.samples
     samples = Samples(tokens[own], log_prob[own], lengths[own], None)
     rows = [tokens[:length] for tokens, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
+    log_weights = drawn.log_weights[row]  # (n,)
     common: dict[str, Any] = {"num_candidates": len(rows), "ess": None, "pareto_k": None, "candidates": None}
+    common["num_ancestors"] = None if drawn.num_ancestors is None else int(drawn.num_ancestors[row])
     told: list[str] = []
     if model.joint is not None:
-        ess, pareto_k = float(importance.effective_sample_size(-energy)), float(importance.pareto_k(-energy))
+        ess = float(importance.effective_sample_size(log_weights))
+        pareto_k = float(importance.pareto_k(log_weights))
         common |= {"ess": ess, "pareto_k": pareto_k}
         told += differences(joint, len(prefix), text.next_length, vars(manner.decoding), samples) if first_chunk else []
-        told += heavy_tails(pareto_k, ess, len(rows))
+        told += [] if manner.by_smc else heavy_tails(pareto_k, ess, len(rows))
     if manner.return_candidates:
-        common["candidates"] = _listed(joint, manner, rows, samples.log_prob[0], energy)
+        common["candidates"] = _listed(joint, manner, rows, samples.log_prob[0], energy, log_weights)
     chosen = [int(drawn.chosen[row])]
     if manner.keep_best is not None:
         chosen = torch.argsort(energy, stable=True)[: manner.keep_best].tolist()
@@ -223,14 +257,19 @@ def _nothing(lm: LanguageModel, text: Text) -> Piece:
     """Of a text that may have no token: its prompt is only read."""
     text.finish = "length"
     log_probs = _log_probs(lm, text.manner, torch.tensor(text.prompt), torch.empty(0, dtype=torch.long), True)
-    return Piece("", (), "length", None, 0.0, 0, None, None, 0, None, log_probs, ())
+    return Piece("", (), "length", None, 0.0, 0, None, None, None, 0, None, log_probs, ())
 
 
 def _listed(
-    joint: WeighedLM, manner: Manner, rows: Sequence[Tensor], log_prob: Tensor, energy: Tensor
-) -> tuple[Candidate, ...]:  # n of (C_i,), (n,), (n,)
+    joint: WeighedLM,
+    manner: Manner,
+    rows: Sequence[Tensor],  # n of (C_i,)
+    log_prob: Tensor,  # (n,)
+    energy: Tensor,  # (n,)
+    log_weights: Tensor,  # (n,)
+) -> tuple[Candidate, ...]:
     """All candidates, lowest energy first; the base LM's one candidate weighs 1."""
-    weights = torch.softmax(-energy, 0)
+    weights = torch.softmax(log_weights, 0)
     return tuple(
         Candidate(
             text_of(joint.lm, rows[index], manner.stop),

@@ -10,6 +10,7 @@ from torch import Tensor
 from lexergy.core.decoding import FORKS, Decoding, Draw, draw, pick, truncated_log_probs
 from lexergy.core.random import successors, uniforms
 from lexergy.core.vocabulary import summarise
+from lexergy.models.causal.batches import in_batches
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.state_features import StateFeatures
@@ -49,23 +50,11 @@ def sample_in_batches(
     sampling: Sampling,
 ) -> Samples:
     """K samples of each prefix, at most `rows_per_batch` rows at a time."""
-    prefixes = max(1, rows_per_batch // num_samples)
-    groups = []
-    for start in range(0, len(prefix), prefixes):
-        group = slice(start, start + prefixes)
-        chunks = [
-            sample_batch(
-                lm,
-                prefix[group],
-                streams[group],
-                first_sample + done,
-                min(rows_per_batch, num_samples - done),
-                sampling,
-            )
-            for done in range(0, num_samples, rows_per_batch)
-        ]
-        groups.append(_join(chunks, 1))
-    return _join(groups, 0)
+
+    def compute(group: slice, first: int, count: int) -> Samples:
+        return sample_batch(lm, prefix[group], streams[group], first_sample + first, count, sampling)
+
+    return in_batches(compute, len(prefix), num_samples, rows_per_batch)
 
 
 def sample_batch(
@@ -173,15 +162,3 @@ class Written:
 
     def has_ended(self) -> bool:
         return (self.end_token is not None or self.stop is not None) and not bool(self.alive.any())
-
-
-def _join(parts: list[Samples], dim: int) -> Samples:
-    if len(parts) == 1:
-        return parts[0]
-    tokens, log_prob, lengths, features = zip(*parts, strict=True)
-    return Samples(
-        torch.cat(tokens, dim),
-        torch.cat(log_prob, dim),
-        torch.cat(lengths, dim),
-        None if features[0] is None else torch.cat(features, dim),
-    )

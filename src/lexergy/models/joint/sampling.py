@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,14 +15,13 @@ from lexergy.core.decoding import Decoding
 from lexergy.core.estimation import importance
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
+from lexergy.models.causal.batches import in_batches, joined
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.stopping import cut
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
 _MOST_DOUBLINGS = 4  # a budget of 16 times the first candidates, unless one is given
-
-Columns = TypeVar("Columns", bound=tuple[Tensor | None, ...])
 
 
 class UnreliableWeightsWarning(UserWarning):
@@ -76,7 +75,7 @@ def draw_candidates(
         energy = torch.cat([energy, scores.double()], dim=1)
     # The sampler's own numbers are those of steps 0 .. max_new_tokens - 1.
     numbers = uniforms(seed, prefix_ids, max_new_tokens, 0, 1)  # (B, 1)
-    return Candidates(_joined(drawn, 1), energy, importance.resample(-energy, numbers).squeeze(-1))
+    return Candidates(joined(drawn, 1), energy, importance.resample(-energy, numbers).squeeze(-1))
 
 
 def _suffices(energy: Tensor, target_ess: float | None) -> bool:  # (B, n)
@@ -86,14 +85,6 @@ def _suffices(energy: Tensor, target_ess: float | None) -> bool:  # (B, n)
 def pick(values: Tensor, chosen: Tensor) -> Tensor:  # (B, n, ...), (B,) -> (B, ...)
     """The chosen one of each row."""
     return values[torch.arange(len(chosen)), chosen]
-
-
-def _joined(parts: list[Columns], dim: int) -> Columns:
-    """Named tuples of tensors, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    make: Any = type(parts[0])
-    return make(*(None if column[0] is None else torch.cat(column, dim) for column in zip(*parts, strict=True)))
 
 
 class JointRows(NamedTuple):
@@ -130,10 +121,8 @@ def sample_rows(
     `rows_per_batch` changes speed, never results.
     """
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
-    prefixes = max(1, rows_per_batch // max(1, num_candidates))
-    groups = []
-    for start in range(0, len(prefix), prefixes):
-        group = slice(start, start + prefixes)
+
+    def compute(group: slice, *_: int) -> JointRows:
         samples, energy, chosen = draw_candidates(
             joint,
             prefix[group],
@@ -145,20 +134,19 @@ def sample_rows(
             **decoding,
         )
         first = torch.zeros_like(chosen)
-        groups.append(
-            JointRows(
-                pick(samples.tokens, chosen),
-                pick(samples.lengths, chosen),
-                pick(samples.log_prob, chosen),
-                pick(energy, chosen),
-                None if samples.features is None else pick(samples.features, chosen),
-                pick(samples.tokens, first),
-                pick(samples.log_prob, first),
-                pick(energy, first),
-                -energy,
-            )
+        return JointRows(
+            pick(samples.tokens, chosen),
+            pick(samples.lengths, chosen),
+            pick(samples.log_prob, chosen),
+            pick(energy, chosen),
+            None if samples.features is None else pick(samples.features, chosen),
+            pick(samples.tokens, first),
+            pick(samples.log_prob, first),
+            pick(energy, first),
+            -energy,
         )
-    return _joined(groups, 0)
+
+    return in_batches(compute, len(prefix), 1, rows_per_batch, rows_of_a_sample=max(1, num_candidates))
 
 
 @dataclass(frozen=True)

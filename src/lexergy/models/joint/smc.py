@@ -12,6 +12,7 @@ from lexergy.core.estimation import importance, smc
 from lexergy.core.estimation.smc import Population, Resampling, Twist
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
+from lexergy.models.causal.batches import in_batches
 from lexergy.models.causal.lm import weights_of
 from lexergy.models.causal.samples import Samples
 from lexergy.models.joint.sampling import Generation, candidates_of, chosen_among, differences, prompt_tokens, warn_of
@@ -113,27 +114,21 @@ def run_populations(
     """
     check_particles(joint, num_particles, num_runs)
     ids = list(range(len(prefix)) if prefix_ids is None else prefix_ids)
-    at_once = min(num_runs, max(1, rows_per_batch // num_particles))
-    prefixes = max(1, rows_per_batch // (at_once * num_particles))
-    groups = []
-    for start in range(0, len(prefix), prefixes):
-        group = slice(start, start + prefixes)
-        runs = [
-            particle_runs(
-                joint,
-                prefix[group],
-                num_particles=num_particles,
-                num_runs=min(at_once, num_runs - done),
-                first_run=first_run + done,
-                seed=seed,
-                prefix_ids=ids[group],
-                kept=None if kept is None else kept[group],
-                **settings,
-            ).population
-            for done in range(0, num_runs, at_once)
-        ]
-        groups.append(Population(*(torch.cat(parts, 1) for parts in zip(*runs, strict=True))))
-    return Population(*(torch.cat(parts) for parts in zip(*groups, strict=True)))
+
+    def compute(group: slice, first: int, count: int) -> Population:
+        return particle_runs(
+            joint,
+            prefix[group],
+            num_particles=num_particles,
+            num_runs=count,
+            first_run=first_run + first,
+            seed=seed,
+            prefix_ids=ids[group],
+            kept=None if kept is None else kept[group],
+            **settings,
+        ).population
+
+    return in_batches(compute, len(prefix), num_runs, rows_per_batch, rows_of_a_sample=num_particles)
 
 
 class BesideText(NamedTuple):

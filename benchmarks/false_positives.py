@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
+from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.core.estimation.findings import clopper_pearson
 from lexergy.core.text_measures.two_sample import two_sample_p_value
@@ -47,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--rate", type=float, default=0.05)
-    parser.add_argument("--scorer", choices=list(SCORERS), default=SCORER)
+    parser.add_argument("--scorer", choices=[ASSISTANT, *SCORERS], default=SCORER)
     options = parser.parse_args()
     people = known_people(options.scorer)
     accused: dict[str, list[float]] = {}

@@ -27,6 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy import CausalLM
+from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
@@ -34,7 +35,7 @@ from lexergy.data.plain_text import plain_text, whole_sentences
 from lexergy.data.style import style_of
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.models import detection
-from lexergy.models.detection.default import LM, PEOPLE_FILE
+from lexergy.models.detection.default import LM, PEOPLE_FILE, zero_shot_detector
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.progress import progress_bar
@@ -73,6 +74,7 @@ def sets(folder: Path, brown: Path, out: Path) -> None:
     generator = random.Random(1)
     texts = brown_excerpts(brown, generator) | news_texts(folder) | assistant_texts()
     texts["web"] = shuffled_web(folder, generator)
+    texts |= later_texts(folder, brown)
     for name, own in texts.items():
         rows = [json.dumps({"text": text, "document": f"{name} {place}"}) for place, text in enumerate(own)]
         (out / f"{name}.jsonl").write_text("\n".join(rows))
@@ -89,6 +91,10 @@ def sets(folder: Path, brown: Path, out: Path) -> None:
         "beside learned prose": ("brown-learned", "assistant-verify"),
         "beside the BBC's news": ("bbc-verify", "assistant-verify"),
         "OPT-2.7B, other news": ("bbc-verify", "opt-verify"),
+        "later, essays": ("later-brown-essays", "later-essays"),
+        "later, stories": ("later-brown-fiction", "later-stories"),
+        "later, news": ("later-brown-news", "later-news"),
+        "later, news beside the BBC's": ("later-bbc", "later-news"),
     }
     named = {
         name: {"people": [str(out / f"{people}.jsonl")], "machines": [str(out / f"{machines}.jsonl")]}
@@ -137,6 +143,22 @@ def news_texts(folder: Path) -> dict[str, list[str]]:
     return {name: [first_words(record[side]) for record in own] for name, (own, side) in chosen.items()}
 
 
+def later_texts(folder: Path, brown: Path) -> dict[str, list[str]]:
+    """What an assistant wrote after all scorers were chosen, and other excerpts of people's."""
+    generator = random.Random(7)
+    texts: dict[str, list[str]] = {}
+    for record in records([Path(__file__).with_name("assistant_texts_later.jsonl")]):
+        texts.setdefault(f"later-{record['set']}", []).append(record["text"])
+    lines = (folder / "detect/xsum_opt-2.7b.jsonl").read_text().splitlines()[180:220]
+    texts["later-bbc"] = [first_words(json.loads(line)["human"]) for line in lines]
+    for name, categories, size in (("news", "a", 40), ("essays", "bg", 30), ("fiction", "klmnp", 30)):
+        paths = sorted(path for category in categories for path in brown.glob(f"c{category}[0-9][0-9]"))
+        generator.shuffle(paths)
+        own = [brown_excerpt(path, generator.randint(150, 200), generator) for path in paths[:size]]
+        texts[f"later-brown-{name}"] = own
+    return texts
+
+
 def shuffled_web(folder: Path, generator: random.Random) -> list[str]:
     texts = [first_words(text) for text in web_texts(folder / "ud_ewt") if len(text.split()) >= 100]
     generator.shuffle(texts)
@@ -159,6 +181,11 @@ def people(folder: Path, brown: Path, cache: Path) -> None:
     texts = [(domain, text) for domain, own in people_texts(folder, brown).items() for text in own]
     known = keep([text for _, text in texts], LM, cache)
     rows = [known[hash_of(text)].double() for _, text in texts]
+    detector = zero_shot_detector()
+    assistant = [
+        detector.reader.fitted.terms(torch.tensor(detector.read(text).ids[:BLOCK_TOKENS]), TokenStatistics(*own.T))
+        for (_, text), own in zip(texts, rows, strict=True)
+    ]
     record = {
         "lm": LM,
         "tokens": [len(own) + 1 for own in rows],
@@ -167,13 +194,18 @@ def people(folder: Path, brown: Path, cache: Path) -> None:
         "energies": {
             name: [round(float(terms(TokenStatistics(*own.T)).mean()), 5) for own in rows]
             for name, terms in SCORERS.items()
-        },
+        }
+        | {ASSISTANT: [round(float(terms.mean()), 5) for terms in assistant]},
     }
     atomic_write_json(Path(detection.__file__).parent / PEOPLE_FILE, record)
 
 
 def people_texts(folder: Path, brown: Path) -> dict[str, list[str]]:
-    """Excerpts of as many documents of each domain, their lengths log-uniform.
+    return {domain: [text for _, text in own] for domain, own in people_documents(folder, brown).items()}
+
+
+def people_documents(folder: Path, brown: Path) -> dict[str, list[tuple[str, str]]]:
+    """As many documents of each domain, each with an excerpt, their lengths log-uniform.
 
     WikiText is not among them: its `<unk>` and ` @-@ ` are what no person writes, and an LM knows it.
     """
@@ -187,7 +219,7 @@ def people_texts(folder: Path, brown: Path) -> dict[str, list[str]]:
         "web": web_texts(folder / "ud_ewt"),
     }
     return {
-        domain: [excerpt(text, generator) for text in generator.sample(own, PER_DOMAIN)]
+        domain: [(text, excerpt(text, generator)) for text in generator.sample(own, PER_DOMAIN)]
         for domain, own in sources.items()
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, WordWeights
 from lexergy.core.detection.zero_shot import BITS_RATIO
 from lexergy.errors import LexergyError
 from lexergy.files import read_json
@@ -16,20 +17,30 @@ from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.zero_shot import ZeroShotReader
 
 LM = "smollm2-135m"
-SCORER = "tail-varentropy"
+SCORER = ASSISTANT
+ANY_LM = "tail-varentropy"  # the default for another LM, to which nothing is fitted
 PEOPLE_FILE = "people.json"  # energies of texts by people, by scorer; written by `benchmarks/zero_shot.py people`
+ASSISTANT_FILE = "assistant.json"  # means, deviations and words; written by `benchmarks/assistant_words.py fit`
 BLOCK_TOKENS = 512
 
 
-def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str = SCORER) -> Detector:
+def default_scorer(lms: Sequence[str] = (LM,)) -> str:
+    """The scorer where nobody names one."""
+    return SCORER if tuple(lms) == (LM,) else ANY_LM
+
+
+def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) -> Detector:
     """A detector of one LM, or of two: the scoring LM first, then the sampling LM (`models.detection.zero_shot`).
 
-    For the default LM alone there are texts of people that false positives are calibrated on.
+    For the default LM alone there are texts of people that false positives are calibrated on, and the score
+    `assistant`, which is fitted to it.
     """
     if not 1 <= len(lms) <= 2:
         raise LexergyError(f"{len(lms)} LMs are given; expected one, or two.")
+    scorer = scorer or default_scorer(lms)
     first, *rest = (CausalLM.from_pretrained(lm) for lm in lms)
-    reader = ZeroShotReader(first, scorer, rest[0] if rest else None)
+    fitted = assistant_score(first) if scorer == ASSISTANT and tuple(lms) == (LM,) else None
+    reader = ZeroShotReader(first, scorer, rest[0] if rest else None, fitted)
     most = reader.most_tokens
     return Detector(
         reader,
@@ -47,6 +58,20 @@ def known_people(scorer: str) -> PeopleTexts:
     record = _people()
     return TypeAdapter(PeopleTexts).validate_python(
         {**{name: record[name] for name in ("tokens", "domains", "styles")}, "energies": record["energies"][scorer]}
+    )
+
+
+def assistant_score(lm: CausalLM) -> AssistantScore:
+    """What was fitted to the default LM, its words as the LM's tokens."""
+    record = read_json(files("lexergy.models.detection") / ASSISTANT_FILE, dict)  # type: ignore[arg-type]
+    vocabulary = lm.need_tokenizer().get_vocab()
+    words = [(vocabulary[word], *own) for word, own in record["words"].items() if word in vocabulary]
+    tokens, weights, rates = zip(*words, strict=True) if words else ((), (), ())
+    return AssistantScore(
+        means=tuple(record["means"][name] for name in MEASURES),
+        deviations=tuple(record["deviations"][name] for name in MEASURES),
+        words=WordWeights(tokens, weights, rates),
+        share=record["share"],
     )
 
 

@@ -1,14 +1,17 @@
 """A detector that nobody trained: the score of a text by one frozen LM, or by two (`core.detection.zero_shot`)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Self
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from lexergy.core.batches import batches_by_length
+from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.core.vocabulary import summarise
 from lexergy.errors import LexergyError
@@ -20,22 +23,32 @@ from lexergy.models.causal.state_features import token_statistics
 from lexergy.models.detection.readers import TokenisedText, tokenise, with_first
 from lexergy.models.loading.devices import tokens_at_once
 
+NAMES = (ASSISTANT, *SCORERS, BITS_RATIO)
 _SCORER_FILE, _LM, _SECOND = "scorer.json", "lm", "second"
+_FITTED: TypeAdapter[AssistantScore | None] = TypeAdapter(AssistantScore | None)
 
 
 class ZeroShotReader:
     """Energies that are the terms of a zero-shot score.
 
     With a `second` LM of the same tokens, that is the sampling LM of `curvature` and the observer of `ratio`. One of
-    other tokens is only of use to `bits-ratio`, which compares what both need for a character.
+    other tokens is only of use to `bits-ratio`, which compares what both need for a character. The score `assistant`
+    is fitted to one LM and its tokens, and comes as `fitted`.
     """
 
     kind: ClassVar[str] = "zero-shot"
     tokens_together = 2**10
 
-    def __init__(self, lm: CausalLM, scorer: str, second: CausalLM | None = None) -> None:
-        if scorer not in (*SCORERS, BITS_RATIO):
-            raise LexergyError(f"the scorer is `{scorer}`; expected one of: {', '.join((*SCORERS, BITS_RATIO))}.")
+    def __init__(
+        self, lm: CausalLM, scorer: str, second: CausalLM | None = None, fitted: AssistantScore | None = None
+    ) -> None:
+        if scorer not in NAMES:
+            raise LexergyError(f"the scorer is `{scorer}`; expected one of: {', '.join(NAMES)}.")
+        if scorer == ASSISTANT and (fitted is None or second is not None):
+            raise LexergyError(
+                f"`{ASSISTANT}` is fitted to the default LM alone; leave out `--lm`, or choose another scorer: "
+                f"{', '.join(SCORERS)}."
+            )
         if scorer == BITS_RATIO and second is None:
             raise LexergyError(f"`{BITS_RATIO}` compares two LMs; one is given; name a second.")
         if scorer != BITS_RATIO and second is not None and not _have_one_tokenizer(lm, second):
@@ -46,6 +59,7 @@ class ZeroShotReader:
         self.lm = lm
         self.scorer = scorer
         self.second = second
+        self.fitted = fitted if scorer == ASSISTANT else None
 
     @property
     def most_tokens(self) -> int | None:
@@ -59,6 +73,10 @@ class ZeroShotReader:
         statistics = self.statistics(blocks)
         if self.scorer == BITS_RATIO:
             yield from map(with_first, self._bits_ratios(blocks, statistics))
+            return
+        if self.fitted is not None:
+            score = self.fitted
+            yield from (with_first(score.terms(*own)) for own in zip(blocks, statistics, strict=True))
             return
         yield from (with_first(SCORERS[self.scorer](own)) for own in statistics)
 
@@ -111,15 +129,17 @@ class ZeroShotReader:
             if lm is not None:
                 (folder / name).mkdir(exist_ok=True, parents=True)
                 lm.save_pretrained(folder / name)
-        atomic_write_json(folder / _SCORER_FILE, {"scorer": self.scorer, "second": self.second is not None})
+        fitted = {} if self.fitted is None else {"fitted": asdict(self.fitted)}
+        atomic_write_json(folder / _SCORER_FILE, {"scorer": self.scorer, "second": self.second is not None, **fitted})
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Self:
         with reading(folder / _SCORER_FILE):
             record = read_json(folder / _SCORER_FILE, dict)
             scorer, has_second = record["scorer"], record["second"]
+            fitted = _FITTED.validate_python(record.get("fitted"))
         second = CausalLM.from_pretrained(folder / _SECOND) if has_second else None
-        return cls(CausalLM.from_pretrained(folder / _LM), scorer, second)
+        return cls(CausalLM.from_pretrained(folder / _LM), scorer, second, fitted)
 
 
 def _have_one_tokenizer(first: CausalLM, second: CausalLM) -> bool:

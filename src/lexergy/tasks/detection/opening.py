@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lexergy.data.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
-from lexergy.models.detection.default import LM, SCORER, zero_shot_detector
+from lexergy.models.detection.default import LM, default_scorer, zero_shot_detector
 from lexergy.models.detection.detector import Detection, Detector
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
 from lexergy.progress import progress_bar
@@ -72,7 +72,7 @@ class Opening:
     def _detector(self) -> Detector:
         if self.model is not None:
             return Detector.from_pretrained(self.model)
-        return zero_shot_detector(self.lms or (LM,), self.scorer or SCORER)
+        return zero_shot_detector(self.lms or (LM,), self.scorer)
 
     @property
     def key(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Opening:
         if self.model is not None:
             return {"model": fingerprint(str(self.model))}
         lms = self.lms or (LM,)
-        return {"lms": lms, "content": [fingerprint(lm) for lm in lms], "scorer": self.scorer or SCORER}
+        return {"lms": lms, "content": [fingerprint(lm) for lm in lms], "scorer": self.scorer or default_scorer(lms)}
 
 
 def people_texts(detector: Detector, sources: Sequence[str], text_field: str = "text") -> PeopleTexts:

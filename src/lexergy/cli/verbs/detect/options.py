@@ -36,8 +36,9 @@ Scorer = Annotated[
     str | None,
     typer.Option(
         "--scorer",
-        help="Without MODEL: likelihood, log-rank, curvature, ratio, rank-tail, tail-varentropy or bits-ratio.",
-        show_default="tail-varentropy",
+        help="Without MODEL: assistant, likelihood, log-rank, curvature, ratio, rank-tail, tail-varentropy or "
+        "bits-ratio.",
+        show_default="assistant; with --lm, tail-varentropy",
     ),
 ]
 LMs = Annotated[

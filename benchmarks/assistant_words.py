@@ -10,7 +10,7 @@ people.json, words are of excerpts of the Brown corpus, the BBC's news, the web 
 assistant_texts.jsonl. Documents that false positives are calibrated on are left out. `transfer` prints the AUC of
 every scorer on sets that zero_shot.py has written and read. For each set the words are fitted anew, without the
 people's corpus that is scored and without the assistant's texts of its kind (of later texts, without the corpus);
-TF-IDF likewise. All texts are cut to so many tokens, as a longer one is told more easily, and the assistant's are longer.
+TF-IDF likewise. All texts are cut to so many tokens: a longer one is told more easily, and the assistant's are longer.
 """
 
 import argparse

@@ -34,7 +34,7 @@ from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore
 from lexergy.core.detection.classification import classification_metrics
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
-from lexergy.data.plain_text import plain_text, whole_sentences
+from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import ASSISTANT_FILE, LM, PEOPLE_FILE

@@ -18,7 +18,7 @@ from transformers import DynamicCache
 
 from lexergy import CausalLM
 from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
-from lexergy.recipes.runtime import Runtime
+from lexergy.recipes.sections.runtime import Runtime
 
 MODEL, NEW = "smollm2-135m", 40
 Sampler = Callable[[int, int | None], Tensor]  # number of samples, top-k (None: the whole distribution) -> (n, NEW)

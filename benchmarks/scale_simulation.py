@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 HOUR = 3600.0
 STUDY = ("cc-news-12-layers", "cc-news-24-layers", "cc-news-24-layers-bit-med", "book-corpus-12-layers",

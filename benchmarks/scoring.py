@@ -23,8 +23,8 @@ import torch
 from timing import CLOCKS
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
-from lexergy.data.librispeech import librispeech_nbest
-from lexergy.data.nbest import load_nbest, some_of
+from lexergy.data.lists.librispeech import librispeech_nbest
+from lexergy.data.lists.nbest import load_nbest, some_of
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.scratch import build_masked_lm
 from lexergy.models.causal.lm import CausalLM

@@ -9,7 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.models.causal import openvino_rows, sampling
+from lexergy.models.causal import sampling
+from lexergy.models.causal.runtimes import openvino_rows
 
 ROWS = (1, 2, 8, 32, 64, 256, 1024)
 STEPS = 9

@@ -31,8 +31,8 @@ from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
-from lexergy.data.plain_text import plain_text, whole_sentences
-from lexergy.data.style import style_of
+from lexergy.data.detection.plain_text import plain_text, whole_sentences
+from lexergy.data.detection.style import style_of
 from lexergy.files import atomic_write_json, hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import LM, PEOPLE_FILE, zero_shot_detector

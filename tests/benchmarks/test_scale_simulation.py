@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DURATIONS = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0]

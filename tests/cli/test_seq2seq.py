@@ -48,7 +48,9 @@ def training(folder, out, *options):
 @pytest.fixture
 def no_page(monkeypatch):
     """Pictures take seconds, and one test looks at them."""
-    monkeypatch.setattr("lexergy.report.search_aware.write_sequence_report", lambda folder: folder / "report.html")
+    monkeypatch.setattr(
+        "lexergy.report.pages.search_aware.write_sequence_report", lambda folder: folder / "report.html"
+    )
 
 
 @pytest.fixture(scope="module")

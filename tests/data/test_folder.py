@@ -5,7 +5,7 @@ import yaml
 
 from lexergy.data.corpora import load_corpus
 from lexergy.data.folder import ORIGINS, PREFIX, VARIABLE, locate
-from lexergy.data.phonemes import load_phonemes
+from lexergy.data.masked.phonemes import load_phonemes
 from lexergy.data.translation.pairs import load_pairs
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import packaged_recipes

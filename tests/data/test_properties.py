@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lexergy.data.candidate_lists import read_candidate_lists
 from lexergy.data.corpora import load_corpus
 from lexergy.data.labelled import load_questions
-from lexergy.data.nbest import load_nbest
+from lexergy.data.lists.candidates import read_candidate_lists
+from lexergy.data.lists.nbest import load_nbest
 from lexergy.data.tagging.files import load_tagged
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.data.translation.pairs import load_pairs

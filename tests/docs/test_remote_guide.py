@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lexergy.recipes.base_models import LMRecipe
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.base_models import LMRecipe
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "remote.md"
 

@@ -5,9 +5,9 @@ import yaml
 
 from lexergy.errors import LexergyError
 from lexergy.files import hash_of
-from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.energies import ENERGY_KINDS
 from toys.recipes import SHAPE, TRAINING, TRANSFORMER
 
 

@@ -11,7 +11,7 @@ import torch
 from pydantic import ValidationError
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.engine import EngineRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
 from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.engines import current_engine, using_engine
 from lexergy.runs.ray_engine import MOST_DEATHS, _Crew

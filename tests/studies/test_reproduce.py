@@ -10,7 +10,7 @@ import pytest
 from lexergy.core.estimation.findings import Verdict
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import load_recipe
-from lexergy.report.study_page import command_line, write_study
+from lexergy.report.pages.study import command_line, write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.residual import samples

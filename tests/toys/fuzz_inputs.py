@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 
-from lexergy.data.candidate_lists import read_candidate_lists
 from lexergy.data.corpora import load_corpus
 from lexergy.data.labelled import Fields, load_labelled, load_questions
-from lexergy.data.nbest import load_nbest
+from lexergy.data.lists.candidates import read_candidate_lists
+from lexergy.data.lists.nbest import load_nbest
 from lexergy.data.tagging.files import load_tagged
 from lexergy.data.texts import read_texts
 from lexergy.data.translation.pairs import load_pairs

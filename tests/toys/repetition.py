@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lexergy.models.energies import EnergyConfig, EnergyModel
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import EnergyKind, TrainedEnergyRecipe
+from lexergy.recipes.sections.energies import EnergyKind, TrainedEnergyRecipe
 
 
 class RepetitionEnergyConfig(EnergyConfig):

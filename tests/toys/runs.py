@@ -8,8 +8,8 @@ from lexergy.core.candidates import Candidate
 from lexergy.core.estimation.partition import PartitionCurve
 from lexergy.core.estimation.perplexity import CurvePoint, PerplexityEstimate, WindowEstimates
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report import drawing
-from lexergy.report.page import render_page
+from lexergy.report.figures import drawing
+from lexergy.report.pages.run import render_page
 from lexergy.runs.records import CorpusFacts, EnergyResult, GenerationResult, RunResult
 
 TRAINING = {"learning_rate": 1e-3, "max_steps": 60, "batch_size": 32}

@@ -7,7 +7,7 @@ import pytest
 
 from lexergy.models.seq2seq import Seq2Seq, SequencePairs
 from lexergy.recipes.search_aware import SearchRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.loop import TrainingResult, train
 from lexergy.training.objectives.search_aware import SequenceObjective, Validation
 from toys.seq2seq import toy_tagged

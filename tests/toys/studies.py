@@ -10,7 +10,7 @@ import yaml
 
 from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.report.study_page import StudyPage
+from lexergy.report.pages.study import StudyPage
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.study import Size, Study
 from lexergy.testing import save_tiny_encoder

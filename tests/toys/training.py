@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from lexergy.models.architectures.scratch import build_causal_lm
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.loop import TrainingResult, train
 from lexergy.training.objectives.contrastive import ContrastiveData, NoiseContrastive
 from lexergy.training.objectives.language import LanguageModelling

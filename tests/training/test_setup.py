@@ -1,7 +1,7 @@
 import pytest
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.setup import build_accelerator
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from tensorboardX.proto.event_pb2 import Event
 
-from lexergy.recipes import training as recipes
+from lexergy.recipes.sections import training as recipes
 from toys.training import toy_config, train_toy
 
 

@@ -58,8 +58,8 @@ def _using(text: str | None) -> Iterator[None]:
     if text is None:
         yield
         return
-    from lexergy.recipes.engine import EngineRecipe, engine_settings
     from lexergy.recipes.loader import checked
+    from lexergy.recipes.sections.engine import EngineRecipe, engine_settings
     from lexergy.runs.engine_choice import open_engine
     from lexergy.runs.engines import using_engine
 

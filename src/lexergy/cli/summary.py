@@ -25,7 +25,7 @@ CORRECTIONS_TITLE = "What each local residual adds to the frozen LM"
 
 def run_and_show(recipe: "ResidualRecipe", folder: Path, *, as_json: bool) -> None:
     """Bring the run up to date, write its report and show what came out."""
-    from lexergy.report.page import write_report
+    from lexergy.report.pages.run import write_report
     from lexergy.runs.processes import is_main_process
     from lexergy.tasks.residual.run import run
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lexergy.data import librispeech, sotu_tasks
+from lexergy.data import sotu_tasks
 from lexergy.data.folder import locate
+from lexergy.data.lists import librispeech
 from lexergy.data.tagging import conll2003
 from lexergy.data.tagging.splits import UD_EWT
 from lexergy.data.translation.words import TATOEBA

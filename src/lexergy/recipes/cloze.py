@@ -4,9 +4,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, check_folder_names
-from lexergy.recipes.shapes import ShapeRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.section import Fraction, PositiveInt, Recipe, Section, check_folder_names
+from lexergy.recipes.sections.shapes import ShapeRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 Share = Annotated[float, Field(gt=0, le=1)]
 RESERVED_NAMES = ("tokenizer", "tokens")

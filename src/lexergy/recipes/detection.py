@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lexergy.recipes.section import Fraction, PositiveInt, Section, Seed
+from lexergy.recipes.sections.section import Fraction, PositiveInt, Section, Seed
 
 
 class DetectorRecipe(Section):

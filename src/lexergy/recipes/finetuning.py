@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lexergy.recipes.section import PositiveFloat, PositiveInt, Section, Seed
+from lexergy.recipes.sections.section import PositiveFloat, PositiveInt, Section, Seed
 
 Task = Literal["classification", "regression", "span"]
 Pooling = Literal["mean", "first"]

@@ -18,7 +18,7 @@ from lexergy.recipes.masked import MaskedObjectivesRecipe, TranslationRecipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.search_aware import LabelBiasRecipe, SearchAwareRecipe
-from lexergy.recipes.section import OneOf, Recipe, Section
+from lexergy.recipes.sections.section import OneOf, Recipe, Section
 
 AnySection = typing.TypeVar("AnySection", bound=Section)
 AnyRecipe = typing.TypeVar("AnyRecipe", bound=Recipe)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lexergy.recipes.engine import EngineRecipe
-from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section
-from lexergy.recipes.shapes import ShapeRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
+from lexergy.recipes.sections.section import Fraction, PositiveInt, Recipe, Section
+from lexergy.recipes.sections.shapes import ShapeRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 
 class FieldRecipe(Section):

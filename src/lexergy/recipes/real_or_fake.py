@@ -4,9 +4,6 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.base_models import LMRecipe, TrainedLMRecipe
-from lexergy.recipes.energies import WindowEnergyRecipe
-from lexergy.recipes.engine import EngineRecipe
 from lexergy.recipes.residual import (
     CorpusRecipe,
     NegativesRecipe,
@@ -14,9 +11,12 @@ from lexergy.recipes.residual import (
     RunNegativesRecipe,
     WindowsRecipe,
 )
-from lexergy.recipes.section import PositiveInt, Recipe, Section, check_folder_names
-from lexergy.recipes.shapes import CausalShapeRecipe, Direction
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.base_models import LMRecipe, TrainedLMRecipe
+from lexergy.recipes.sections.energies import WindowEnergyRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
+from lexergy.recipes.sections.section import PositiveInt, Recipe, Section, check_folder_names
+from lexergy.recipes.sections.shapes import CausalShapeRecipe, Direction
+from lexergy.recipes.sections.training import TrainingRecipe
 
 
 class SharedTokenizerRecipe(Section):

@@ -4,16 +4,21 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.base_models import LMRecipe, MaskedLMRecipe
 from lexergy.recipes.durations import Duration, seconds_of
-from lexergy.recipes.energies import AnyEnergyRecipe, NgramTablesRecipe, SumEnergyRecipe
-from lexergy.recipes.energy import LearntEnergyRecipe
-from lexergy.recipes.engine import EngineRecipe
-from lexergy.recipes.fitted_energies import FittedEnergyRecipe
-from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
-from lexergy.recipes.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
-from lexergy.recipes.shapes import CausalShapeRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.base_models import LMRecipe, MaskedLMRecipe
+from lexergy.recipes.sections.energies import AnyEnergyRecipe, NgramTablesRecipe, SumEnergyRecipe
+from lexergy.recipes.sections.energy import LearntEnergyRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
+from lexergy.recipes.sections.fitted_energies import FittedEnergyRecipe
+from lexergy.recipes.sections.local_residuals import (
+    LOCAL_RESIDUALS,
+    RESIDUAL_PERPLEXITY,
+    RESIDUAL_STATES,
+    residual_folder,
+)
+from lexergy.recipes.sections.section import Fraction, PositiveInt, Recipe, Section, Seed, check_folder_names
+from lexergy.recipes.sections.shapes import CausalShapeRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 LEARNING_CURVE = "learning_curve"
 RESERVED_FOLDERS = frozenset(

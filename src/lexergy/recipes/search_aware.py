@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from lexergy.recipes.section import Fraction, PositiveFloat, PositiveInt, Recipe, Section, check_folder_names
-from lexergy.recipes.training import Keep, Tracker, TrainingRecipe
+from lexergy.recipes.sections.section import Fraction, PositiveFloat, PositiveInt, Recipe, Section, check_folder_names
+from lexergy.recipes.sections.training import Keep, Tracker, TrainingRecipe
 
 Normalisation = Literal["local", "global"]
 Column = Annotated[int, Field(ge=0)]

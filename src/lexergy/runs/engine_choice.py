@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lexergy.recipes.engine import EngineRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
 from lexergy.runs.engines import Engine, InPlace, current_engine, using_engine
 
 

@@ -26,9 +26,9 @@ from lexergy.data.windows import Windows
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, inside, reading
 from lexergy.files import read_json as read_file
-from lexergy.recipes.energies import TrainedEnergyRecipe
-from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY
 from lexergy.recipes.residual import LEARNING_CURVE, ResidualRecipe
+from lexergy.recipes.sections.energies import TrainedEnergyRecipe
+from lexergy.recipes.sections.local_residuals import RESIDUAL_PERPLEXITY
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import MANIFEST, RUN_AGAIN, Stage, read_json, read_stage, stage_seed
 from lexergy.storage import fetched

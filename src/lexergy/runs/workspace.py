@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, hash_of, remove
-from lexergy.recipes.engine import EngineRecipe
+from lexergy.recipes.sections.engine import EngineRecipe
 from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.locks import locked
 from lexergy.runs.processes import is_main_process, wait_until

@@ -12,7 +12,7 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.recipes.loader import load_recipe
-from lexergy.report.study_page import Circumstances, StudyPage
+from lexergy.report.pages.study import Circumstances, StudyPage
 from lexergy.studies import CATALOGUE, check_name
 from lexergy.studies.study import Settings, Size, Study
 

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from lexergy.recipes.section import Recipe
-from lexergy.report.study_page import Conclusion
+from lexergy.recipes.sections.section import Recipe
+from lexergy.report.pages.study import Conclusion
 
 Settings = Mapping[str, Any]
 

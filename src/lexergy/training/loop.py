@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, remove_partials
 from lexergy.progress import Bar, progress_bar
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.records import HISTORY_FILE
 from lexergy.training.checkpoints import (
     CHECKPOINT_FOLDER,

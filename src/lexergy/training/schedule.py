@@ -2,7 +2,7 @@
 
 import math
 
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 
 def learning_rate_at(recipe: TrainingRecipe, step: int) -> float:

@@ -12,7 +12,7 @@ from accelerate.utils import parse_flag_from_env
 from torch import nn
 
 from lexergy.errors import LexergyError
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.sharding import shard_on_cpus, sharding_plugin
 from lexergy.training.tracking import tracker_folder
 

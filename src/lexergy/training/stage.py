@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from lexergy.models.loading.bars import without_bars
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.stages import Facts, stage_seed
 from lexergy.runs.workspace import OpenStage

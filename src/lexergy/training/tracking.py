@@ -6,7 +6,7 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 
 
 def tracker_folder(folder: Path) -> Path:

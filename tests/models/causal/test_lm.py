@@ -18,7 +18,7 @@ from lexergy.core.decoding import Decoding, truncated_log_probs
 from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
-from lexergy.models.causal.shared_prefix import column_major_linears
+from lexergy.models.causal.runtimes.shared_prefix import column_major_linears
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures
 from lexergy.testing import EnumerableLM, assert_sampler_contract
 from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes

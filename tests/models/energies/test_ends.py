@@ -16,7 +16,7 @@ from lexergy.models.energies import (
     TransformerEnergy,
 )
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.recipes.energies import ENERGY_KINDS
+from lexergy.recipes.sections.energies import ENERGY_KINDS
 from lexergy.testing import EnumerableLM, EnumerableMaskedLM, save_tiny_encoder
 from toys.energies import BagOfTokens, wake
 

@@ -27,7 +27,7 @@ from lexergy.models.loading.sources import (
     resolve_encoder,
 )
 from lexergy.models.loading.tokenizer import train_tokenizer
-from lexergy.recipes.packaged import PACKAGED_LMS
+from lexergy.recipes.sections.packaged import PACKAGED_LMS
 
 TEXT = "the state of the union"
 

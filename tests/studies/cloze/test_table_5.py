@@ -8,7 +8,7 @@ import yaml
 from lexergy.cli.main import run_command
 from lexergy.core.estimation.findings import Verdict
 from lexergy.core.rescoring import Comparison, Weight
-from lexergy.report.study_page import write_study
+from lexergy.report.pages.study import write_study
 from lexergy.studies.cloze import table_5
 from lexergy.studies.cloze.table_5 import PARTS, STUDY, Seen
 from lexergy.studies.cloze.workspace import ELECTRIC, NOISE

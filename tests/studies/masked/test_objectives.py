@@ -6,11 +6,11 @@ import yaml
 
 from lexergy.cli.main import run_command
 from lexergy.core.estimation.findings import Verdict
-from lexergy.data.phonemes import PAD
+from lexergy.data.masked.phonemes import PAD
 from lexergy.models.architectures.masked_lstm import MaskedLSTM
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.masked import MaskedObjectivesRecipe
-from lexergy.report.study_page import write_study
+from lexergy.report.pages.study import write_study
 from lexergy.studies.masked import figure_6_1, table_6_1, table_6_1_phonemes
 from lexergy.studies.masked.objectives import Dataset, gap
 from lexergy.studies.reproduce import load_study, reproduce

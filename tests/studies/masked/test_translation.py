@@ -9,7 +9,7 @@ import yaml
 
 from lexergy.core.estimation import corpus
 from lexergy.core.estimation.findings import Verdict
-from lexergy.report.study_page import write_study
+from lexergy.report.pages.study import write_study
 from lexergy.studies.masked import figure_6_2, figure_6_3, table_6_2, table_6_5, table_6_6
 from lexergy.studies.masked.translation import Followed, Sampler, average, bleu, bleu_gap, during, gap, mixed
 from lexergy.studies.reproduce import load_study, reproduce

@@ -10,7 +10,7 @@ import yaml
 from lexergy.cli.main import run_command
 from lexergy.core.estimation.findings import Verdict
 from lexergy.errors import LexergyError
-from lexergy.report.study_page import write_study
+from lexergy.report.pages.study import write_study
 from lexergy.studies import CATALOGUE
 from lexergy.studies.real_or_fake.cells import Sample, accuracy, difference, unpaired
 from lexergy.studies.reproduce import RUNS, load_study, reproduce

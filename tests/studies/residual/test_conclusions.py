@@ -9,7 +9,7 @@ import pytest
 
 from lexergy.core.estimation.findings import Verdict
 from lexergy.errors import LexergyError
-from lexergy.report.study_page import describe
+from lexergy.report.pages.study import describe
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import load_run
 from lexergy.studies.reproduce import load_study

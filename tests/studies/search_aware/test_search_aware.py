@@ -6,7 +6,7 @@ import pytest
 
 from lexergy.core.estimation import corpus
 from lexergy.core.estimation.findings import Verdict
-from lexergy.report.study_page import write_study
+from lexergy.report.pages.study import write_study
 from lexergy.studies.reproduce import load_study, reproduce
 from lexergy.studies.search_aware import table_4_1, table_5_2, table_5_3, table_5_4, table_5_5, table_5_6
 from lexergy.studies.search_aware.comparison import BEAM, GREEDY, RAW, SOFT, START, TIME, UPDATES, Row, Seen, gap, score

@@ -6,7 +6,7 @@ import jiwer
 import pytest
 
 from lexergy.core.rescoring import Weight
-from lexergy.data.nbest import Hypothesis, Utterance
+from lexergy.data.lists.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
 from lexergy.models.scoring.scorer import TextScore
 from lexergy.tasks.cloze import rescoring as task

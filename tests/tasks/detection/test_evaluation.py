@@ -14,7 +14,7 @@ from lexergy.core.detection.classification import classification_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
-from lexergy.report.detection import evaluation_markdown
+from lexergy.report.pages.detection import evaluation_markdown
 from lexergy.tasks.detection.evaluation import evaluate, run_detection
 from lexergy.tasks.detection.evaluation_texts import EvaluationFields, EvaluationText, read_evaluation_texts
 from lexergy.tasks.detection.opening import Guarantee

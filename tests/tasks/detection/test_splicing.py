@@ -9,7 +9,7 @@ import torch
 
 from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.two_writers import TwoWriters
-from lexergy.data.sentences import MixedText, Written, sentences
+from lexergy.data.detection.sentences import MixedText, Written, sentences
 from lexergy.models.detection.detector import Detector
 from lexergy.tasks.detection.attribution import attribution, attribution_row, reliability
 from lexergy.tasks.detection.splicing import (

@@ -8,10 +8,10 @@ import torch
 from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.classification import classification_metrics
 from lexergy.core.detection.two_writers import TwoWriters
-from lexergy.data.attacks import TEXT_ATTACKS
+from lexergy.data.detection.attacks import TEXT_ATTACKS
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detector
-from lexergy.report.stress import write_stress
+from lexergy.report.pages.stress import write_stress
 from lexergy.tasks.detection import stress as bench
 from lexergy.tasks.detection.attacks.table import PLACES, AttackChoice
 from lexergy.tasks.detection.evaluation_texts import EvaluationText

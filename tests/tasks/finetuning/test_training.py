@@ -9,7 +9,7 @@ from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.models.finetuned import Finetuned, FinetunedConfig, FinetunedEncoder
 from lexergy.models.finetuned.rows import RowWriter
 from lexergy.recipes.finetuning import FinetuningRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.tasks.finetuning.examples import FinetuneData, hold_out
 from lexergy.tasks.finetuning.metrics import answer_metrics, label_metrics, number_metrics
 from lexergy.tasks.finetuning.training import finetune, load_finetuned, span_rows

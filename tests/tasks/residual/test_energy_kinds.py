@@ -8,11 +8,11 @@ import pytest
 
 from lexergy.errors import LexergyError
 from lexergy.models.energies import EnergyModel
-from lexergy.recipes.energies import ENERGY_KINDS
 from lexergy.recipes.loader import load_recipe
 from lexergy.recipes.real_or_fake import LaboratoryRecipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import render_page
+from lexergy.recipes.sections.energies import ENERGY_KINDS
+from lexergy.report.pages.run import render_page
 from lexergy.tasks.residual.parameters import count_parameters
 from lexergy.tasks.residual.run import run
 from toys.recipes import TRAINING, residual_recipe

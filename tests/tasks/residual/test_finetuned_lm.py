@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM
 from lexergy.data.windows import Windows
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.architectures.lora import Lora, add_lora, is_adapter, merge_lora
-from lexergy.models.causal.llama_rows import is_plain_llama
 from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.runtimes.llama_rows import is_plain_llama
 from lexergy.models.energies import EnergyModel
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import read_stage

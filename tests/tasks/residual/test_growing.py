@@ -11,7 +11,7 @@ import torch
 from lexergy.core.fitting.learning_curves import Stop
 from lexergy.errors import LexergyError
 from lexergy.recipes.residual import LEARNING_CURVE, ResidualRecipe
-from lexergy.report.page import render_page
+from lexergy.report.pages.run import render_page
 from lexergy.runs.parts import doing_part, read_part
 from lexergy.runs.records import RunResult
 from lexergy.runs.stages import read_stage

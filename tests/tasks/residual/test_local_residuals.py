@@ -14,7 +14,7 @@ from lexergy.models.causal.local_residuals import NgramResidual, UnigramResidual
 from lexergy.models.causal.positions import position_log_probs
 from lexergy.models.scoring.kinds import load_scorer
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import render_page
+from lexergy.report.pages.run import render_page
 from lexergy.report.perplexity import gains_in_all
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage

@@ -8,7 +8,7 @@ import pytest
 from lexergy.models.causal.product_lm import num_parameters
 from lexergy.models.energies import BiLSTMEnergy, EnergyModel, LinearEnergy
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import render_page
+from lexergy.report.pages.run import render_page
 from lexergy.tasks.residual.parameters import count_parameters
 from lexergy.tasks.residual.run import run
 from toys.recipes import TRAINING, residual_recipe

@@ -8,7 +8,7 @@ import torch
 from lexergy.core.losses import nce_loss
 from lexergy.models.energies import EnergyModel, ReaderEnergy
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import render_page
+from lexergy.report.pages.run import render_page
 from lexergy.runs.columns import from_column
 from lexergy.runs.stages import read_stage
 from lexergy.runs.workspace import stage_store

@@ -11,9 +11,9 @@ import torch
 
 from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
-from lexergy.recipes.energies import RefreshedEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.energies import RefreshedEnergyRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
 from lexergy.runs.workspace import OpenStage

@@ -6,7 +6,7 @@ import pytest
 from lexergy.errors import LexergyError
 from lexergy.models.remote.client import Client
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import write_report
+from lexergy.report.pages.run import write_report
 from lexergy.tasks.residual import negatives
 from lexergy.tasks.residual.run import run
 from lexergy.testing import save_tiny_encoder, served_lm

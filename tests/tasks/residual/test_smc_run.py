@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lexergy.recipes.residual import ResidualRecipe
-from lexergy.report.page import write_report
+from lexergy.report.pages.run import write_report
 from lexergy.report.perplexity import perplexity_table
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST, read_stage

@@ -12,7 +12,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.cloze import ElectricModel, MaskedGenerator, TwoTowerModel
 from lexergy.models.cloze.bodies import BodyShape
 from lexergy.models.cloze.pair import NoisePair
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.loop import train
 from lexergy.training.objectives.cloze import CLASSIFIER_WEIGHT, NoiseDetection
 from lexergy.training.objectives.language import TwoTowerModelling

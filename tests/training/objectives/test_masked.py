@@ -3,7 +3,7 @@ import torch
 
 from lexergy.core.enumeration import all_sequences
 from lexergy.models.architectures.masked_lstm import PAD, MaskedLSTM
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.training.loop import train
 from lexergy.training.objectives.masked import (
     SequenceObjective,

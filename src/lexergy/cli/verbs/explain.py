@@ -10,7 +10,7 @@ from lexergy.cli.render import print_json, print_lines, visible
 from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
-    from lexergy.report.coloured_tokens import Piece
+    from lexergy.report.pages.coloured_tokens import Piece
 
 
 Text = Annotated[str | None, typer.Option("--text", help="A text to look at.")]
@@ -42,7 +42,7 @@ def explain(
     if not any(line.strip() for line in texts):
         raise LexergyError("the text is empty; expected some words to look at.")
     from lexergy.models.scoring.kinds import load_scorer  # seconds to import: after what may be mistaken
-    from lexergy.report.coloured_tokens import pieces, write_page
+    from lexergy.report.pages.coloured_tokens import pieces, write_page
 
     explained = [
         pieces(line, score.spans, [-value for value in score.log_scores])
@@ -64,7 +64,7 @@ def _print_in_colours(tokens: "Sequence[Piece]") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from lexergy.report.coloured_tokens import colour
+    from lexergy.report.pages.coloured_tokens import colour
 
     line = Text()
     for piece in tokens:

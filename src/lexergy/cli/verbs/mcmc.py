@@ -248,8 +248,8 @@ def _verdict(sentence: "SampledSentence", sampling: "Sampling") -> str:
 
 def _plot(path: Path, titles: list[str], sentences: "list[SampledSentence]", burn_in: int) -> None:
     from lexergy.files import atomic_write_bytes
-    from lexergy.report.panels import draw_panels
-    from lexergy.report.picture import Panel, Series
+    from lexergy.report.figures.panels import draw_panels
+    from lexergy.report.figures.picture import Panel, Series
 
     panels = tuple(
         Panel(

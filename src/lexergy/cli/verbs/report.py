@@ -12,7 +12,7 @@ def report(run: RunFolder, as_json: Json = False) -> None:
     \b
       lexergy report runs/quickstart
     """
-    from lexergy.report.page import write_report
+    from lexergy.report.pages.run import write_report
 
     path = write_report(run)
     if as_json:

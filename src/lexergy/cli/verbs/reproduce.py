@@ -14,7 +14,7 @@ from lexergy.recipes.limits import limit_of
 from lexergy.studies import CATALOGUE, check_name
 
 if TYPE_CHECKING:
-    from lexergy.report.study_page import StudyFiles, StudyPage
+    from lexergy.report.pages.study import StudyFiles, StudyPage
     from lexergy.report.table import Table
 
 TERMINAL_COLUMNS = 8
@@ -81,7 +81,7 @@ def reproduce(
     numbers, changes = read_seeds(seeds), read_settings(settings)
     check_name(name)
 
-    from lexergy.report.study_page import command_line, write_study
+    from lexergy.report.pages.study import command_line, write_study
     from lexergy.studies.reproduce import load_study
     from lexergy.studies.reproduce import reproduce as carry_out
 
@@ -153,7 +153,7 @@ def _record(study: "StudyPage", files: "StudyFiles") -> dict:
 
 
 def _print(study: "StudyPage", files: "StudyFiles") -> None:
-    from lexergy.report.study_page import describe
+    from lexergy.report.pages.study import describe
 
     _print_table(study.title, study.conclusion.tables[0])
     print_paragraphs(*(f"{finding.verdict}: {describe(finding)}" for finding in study.conclusion.findings))

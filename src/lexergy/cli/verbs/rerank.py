@@ -10,7 +10,7 @@ from lexergy.cli.options import EnergyName, Json, RunFolder, Seed, choose_energy
 from lexergy.cli.render import print_lines, print_passage, print_table, to_plain, visible
 
 if TYPE_CHECKING:
-    from lexergy.data.candidate_lists import CandidateList
+    from lexergy.data.lists.candidates import CandidateList
     from lexergy.models.joint.reranking import Reranked
 
 
@@ -61,7 +61,7 @@ def rerank(
       lexergy rerank runs/quickstart answers.jsonl --weigh-by joint --pick best --json
       cat answers.jsonl | lexergy rerank runs/quickstart - --json
     """
-    from lexergy.data.candidate_lists import read_candidate_lists
+    from lexergy.data.lists.candidates import read_candidate_lists
     from lexergy.runs.records import load_run
 
     result = load_run(run)

@@ -93,7 +93,7 @@ def rescore(
       lexergy rescore test.json --model smollm2-135m --dev dev.json --utterances 100
       lexergy rescore test.json
     """
-    from lexergy.data.nbest import load_nbest, save_nbest, some_of
+    from lexergy.data.lists.nbest import load_nbest, save_nbest, some_of
 
     _check(bool(model or then), dev, weight, out)
     share = _share(relative)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lexergy.core.enumeration import replacements, sequence_numbers
-from lexergy.data.phonemes import PAD
+from lexergy.data.masked.phonemes import PAD
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 

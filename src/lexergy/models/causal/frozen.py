@@ -15,9 +15,9 @@ from lexergy.core.local_residuals.contexts import contexts
 from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.local_residuals import LocalResidual
-from lexergy.models.causal.runtime import Rows, Steps, TorchSteps, steps_of, uses_openvino
-from lexergy.models.causal.shared_prefix import Prefilled, PrefixSharing, RepeatedPrefix, prefill_in_groups
-from lexergy.recipes.runtime import Runtime
+from lexergy.models.causal.runtimes.choice import Rows, Steps, TorchSteps, steps_of, uses_openvino
+from lexergy.models.causal.runtimes.shared_prefix import Prefilled, PrefixSharing, RepeatedPrefix, prefill_in_groups
+from lexergy.recipes.sections.runtime import Runtime
 
 
 class _Remembered(NamedTuple):

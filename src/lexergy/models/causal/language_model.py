@@ -14,7 +14,7 @@ from lexergy.core.ends import lengths_until
 from lexergy.errors import LexergyError
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.state_features import StateFeatures
-from lexergy.recipes.shapes import Direction
+from lexergy.recipes.sections.shapes import Direction
 
 PREFIXES_AT_ONCE = 256  # whose keys and values are held at once
 

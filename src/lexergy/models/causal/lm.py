@@ -32,9 +32,9 @@ from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
-from lexergy.recipes.local_residuals import ResidualKind
-from lexergy.recipes.runtime import Runtime
-from lexergy.recipes.shapes import Direction
+from lexergy.recipes.sections.local_residuals import ResidualKind
+from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.shapes import Direction
 
 REFERENCE = "lexergy_lm.json"
 logger = logging.getLogger(__name__)

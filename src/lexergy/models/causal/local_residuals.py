@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from lexergy.core.local_residuals.ngrams import Matches, NgramLevel, find, mix_
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_path, reading
-from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, ResidualKind
+from lexergy.recipes.sections.local_residuals import LOCAL_RESIDUALS, ResidualKind
 
 
 class LocalResidual(ABC):

@@ -22,7 +22,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe
-from lexergy.recipes.shapes import CausalShapeRecipe
+from lexergy.recipes.sections.shapes import CausalShapeRecipe
 
 NGRAM_FILE = "ngram_tables.safetensors"
 SETTINGS_KEY = "lexergy.ngram_tables"

@@ -9,7 +9,7 @@ from torch import Tensor
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.language_model import PREFIXES_AT_ONCE
 from lexergy.models.causal.log_probs import rows_at_once
-from lexergy.models.causal.shared_prefix import Continuations, SharedPrefix
+from lexergy.models.causal.runtimes.shared_prefix import Continuations, SharedPrefix
 
 
 class RowLogits(NamedTuple):

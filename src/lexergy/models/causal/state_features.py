@@ -14,7 +14,7 @@ from torch import Tensor
 from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, ranks
 from lexergy.errors import LexergyError
-from lexergy.recipes.energy import Statistics
+from lexergy.recipes.sections.energy import Statistics
 
 STATISTICS = (
     "mean log-probability",

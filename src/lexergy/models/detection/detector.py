@@ -12,9 +12,9 @@ from torch import Tensor
 
 from lexergy.core.detection.calibration import EVEN, Calibration
 from lexergy.core.detection.two_writers import TwoWriters
-from lexergy.data.normalisation import Normalised, normalise
-from lexergy.data.plain_text import plain_text, whole_sentences
-from lexergy.data.sentences import sentences
+from lexergy.data.detection.normalisation import Normalised, normalise
+from lexergy.data.detection.plain_text import plain_text, whole_sentences
+from lexergy.data.detection.sentences import sentences
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token

@@ -16,7 +16,7 @@ from lexergy.core.detection.conformal import (
     texts_needed,
 )
 from lexergy.core.text_measures.two_sample import two_sample_p_value
-from lexergy.data.style import Style, style_of
+from lexergy.data.detection.style import Style, style_of
 from lexergy.errors import LexergyError
 
 CLEAR_ABOVE = 0.2  # up to this p-value a text is not called people's

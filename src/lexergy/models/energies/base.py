@@ -17,7 +17,7 @@ from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device
 from lexergy.models.loading.sizes import check_sizes
 from lexergy.models.loading.weights import check_finite
-from lexergy.recipes.energies import ENERGY_KINDS
+from lexergy.recipes.sections.energies import ENERGY_KINDS
 
 WEIGHTS = "model.safetensors"
 AGAIN = "copy the folder again or train again"

@@ -6,7 +6,7 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies.backbones import Backbone
 from lexergy.models.energies.base import EnergyModel
-from lexergy.recipes.energies import RefreshedEnergyRecipe
+from lexergy.recipes.sections.energies import RefreshedEnergyRecipe
 
 
 class Origins(Protocol):

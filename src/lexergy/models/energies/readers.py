@@ -18,8 +18,8 @@ from lexergy.models.energies.frozen_readers import EncoderReader, FrozenReader, 
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.text import check_decodes, decoder_of
 from lexergy.models.loading.places import located, portable
-from lexergy.recipes.energy import Statistics
-from lexergy.recipes.fitted_energies import FittedEncoderEnergyRecipe, FittedReaderEnergyRecipe
+from lexergy.recipes.sections.energy import Statistics
+from lexergy.recipes.sections.fitted_energies import FittedEncoderEnergyRecipe, FittedReaderEnergyRecipe
 
 
 class ReaderEnergyConfig(EnergyConfig):

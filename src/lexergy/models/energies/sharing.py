@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lexergy.models.causal.shared_prefix import Continuations, prefill
+from lexergy.models.causal.runtimes.shared_prefix import Continuations, prefill
 
 Inputs = dict[str, Tensor]  # what a backbone reads: `input_ids` (N, L) or `inputs_embeds` (N, L, D)
 

@@ -11,8 +11,8 @@ from lexergy.models.causal.state_features import StateFeatures, Statistics
 from lexergy.models.energies.base import EnergyConfig
 from lexergy.models.energies.feature_heads import FeatureEnergy
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import StatesEnergyRecipe
-from lexergy.recipes.fitted_energies import FittedStatesEnergyRecipe
+from lexergy.recipes.sections.energies import StatesEnergyRecipe
+from lexergy.recipes.sections.fitted_energies import FittedStatesEnergyRecipe
 
 
 class StatesEnergyConfig(EnergyConfig):

@@ -10,7 +10,7 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.energies.base import EnergyConfig, EnergyModel, check_vocabulary
 from lexergy.models.energies.origins import Origins
 from lexergy.models.energies.text import by_prefix, sequence_batches
-from lexergy.recipes.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
+from lexergy.recipes.sections.energies import BiLSTMEnergyRecipe, LinearEnergyRecipe
 
 
 class LinearEnergyConfig(EnergyConfig):

@@ -15,7 +15,7 @@ from lexergy.models.architectures.lora import Lora, add_lora, is_adapter
 from lexergy.models.architectures.ngram_tables import NgramEmbedding, NgramTables
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, weights_of
-from lexergy.models.causal.shared_prefix import PrefixSharing
+from lexergy.models.causal.runtimes.shared_prefix import PrefixSharing
 from lexergy.models.energies.backbones import (
     CAUSAL_LM,
     ENCODER,
@@ -42,7 +42,7 @@ from lexergy.models.energies.text import (
 )
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.tokenizer import load_tokenizer
-from lexergy.recipes.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
+from lexergy.recipes.sections.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
 
 Pooling = Literal["continuation", "sequence", "first"]
 

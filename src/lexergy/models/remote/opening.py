@@ -8,8 +8,8 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, read_reference
 from lexergy.models.remote.lm import RemoteLM
-from lexergy.recipes.remote import REMOTE, is_remote
-from lexergy.recipes.runtime import Runtime
+from lexergy.recipes.sections.remote import REMOTE, is_remote
+from lexergy.recipes.sections.runtime import Runtime
 
 _EXPECTED = f"{REMOTE}http://127.0.0.1:8080#tokenizer=smollm2-135m"
 

@@ -8,7 +8,7 @@ from lexergy.models.causal.text_starts import start_of_text
 from lexergy.models.remote.opening import open_lm
 from lexergy.models.scoring.scorer import Scorer
 from lexergy.models.scoring.source import ModelSource
-from lexergy.recipes.remote import is_remote
+from lexergy.recipes.sections.remote import is_remote
 
 
 def matches(source: ModelSource) -> bool:

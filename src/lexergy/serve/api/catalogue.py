@@ -22,10 +22,10 @@ from lexergy.models.scoring.causal import causal_scorer
 from lexergy.models.scoring.kinds import load_scorer
 from lexergy.models.scoring.remote import remote_scorer
 from lexergy.models.scoring.scorer import TextScorer
-from lexergy.recipes.base_models import LMRecipe
-from lexergy.recipes.packaged import PACKAGED_LMS
-from lexergy.recipes.remote import REMOTE
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.base_models import LMRecipe
+from lexergy.recipes.sections.packaged import PACKAGED_LMS
+from lexergy.recipes.sections.remote import REMOTE
 from lexergy.runs.records import load_run
 from lexergy.serve.api.answers import ModelCard, ModelFacts
 from lexergy.serve.api.errors import ApiError, invalid

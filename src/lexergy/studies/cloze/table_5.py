@@ -7,10 +7,10 @@ import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, Finding, above, over_runs
 from lexergy.core.rescoring import Comparison
-from lexergy.data.librispeech import librispeech_nbest
-from lexergy.data.nbest import load_nbest
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.data.lists.librispeech import librispeech_nbest
+from lexergy.data.lists.nbest import load_nbest
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.cloze.workspace import ELECTRIC, NOISE, PRETRAINED, TOWERS, PretrainedModels
 from lexergy.studies.study import Settings, Size, Study

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.masked.objectives import EXPERIMENT, THESIS, Facts, over_seeds
 from lexergy.studies.study import Settings, Size, Study

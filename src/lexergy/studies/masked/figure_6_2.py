@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     METHOD,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.table_6_4 import BLOCKS, NORM, RAW
 from lexergy.studies.masked.translation import (

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     COOLED_SIZES,

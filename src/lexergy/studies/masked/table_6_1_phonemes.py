@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from lexergy.core.estimation.findings import above, std_error
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.masked.objectives import EXPERIMENT, THESIS, Dataset, Facts, Trainings, gap, over_seeds
 from lexergy.studies.masked.table_6_1 import MLM, PLL, gap_table, nll_table
 from lexergy.studies.study import Settings, Size, Study

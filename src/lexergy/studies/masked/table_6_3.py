@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import above, similar
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.masked.objectives import THESIS
 from lexergy.studies.masked.translation import (
     METHOD,

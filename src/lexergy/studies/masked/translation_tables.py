@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from lexergy.core.estimation.findings import Estimate
 from lexergy.core.mcmc.diagnostics import MIXED_R_HAT
-from lexergy.report.picture import Panel, Series
+from lexergy.report.figures.picture import Panel, Series
 from lexergy.report.table import Cell, Table
 from lexergy.studies.masked.translation import (
     LABELS,

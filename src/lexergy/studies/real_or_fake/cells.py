@@ -9,8 +9,8 @@ import numpy as np
 
 from lexergy.core.detection.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Estimate, Finding, mean, over_runs, std_error
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.tasks.real_or_fake.scores import Scores, combined_auc
 

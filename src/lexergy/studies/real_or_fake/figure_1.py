@@ -6,8 +6,8 @@ import numpy as np
 
 from lexergy.core.detection.classification import METRIC_NAMES
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.real_or_fake.cells import (
     POINTS_OF_AUC,

@@ -11,8 +11,8 @@ from lexergy.core.estimation.findings import Estimate, Finding, above, mean
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.perturbations import replaced, swapped, window_energies
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column, to_column
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean
-from lexergy.report.distributions import densities
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.distributions import densities
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.real_or_fake.cells import Sample, percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes

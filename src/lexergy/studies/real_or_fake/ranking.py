@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import Estimate, Finding, above, mean, similar
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.real_or_fake.cells import Cells, percentage
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.real_or_fake.cells import POINTS, Cells, Key, Layout, Sample, accuracy, conclusion, unpaired
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes

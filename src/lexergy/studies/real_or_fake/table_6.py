@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.real_or_fake.cells import POINTS_OF_AUC, Cells, Key, Layout, auc_difference, conclusion
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, SETTING, sizes

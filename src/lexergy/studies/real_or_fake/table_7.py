@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lexergy.core.estimation.findings import Finding, above
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.real_or_fake.cells import POINTS, Cells, Layout, conclusion, difference
 from lexergy.studies.real_or_fake.workspace import LABORATORY, PAPER, PAPER_CORPORA, SETTING, sizes
 from lexergy.studies.study import Settings, Study

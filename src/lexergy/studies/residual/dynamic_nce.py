@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.residual.table_1 import NATS, joint_gains
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, documents

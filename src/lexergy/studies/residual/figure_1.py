@@ -8,8 +8,8 @@ import pyarrow as pa
 import torch
 
 from lexergy.core.estimation.findings import above, agrees, mean, over_runs, std_error
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, documents, doubt

@@ -6,8 +6,8 @@ import numpy as np
 
 from lexergy.core.estimation.findings import above, mean, similar
 from lexergy.core.estimation.perplexity import PerplexityEstimate
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, documents, doubt, usual_sizes
 from lexergy.studies.study import Study

@@ -6,8 +6,8 @@ import numpy as np
 
 from lexergy.core.estimation.findings import above, mean, mean_difference
 from lexergy.core.text_measures.repetition import unique_share, unique_share_of_all
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.residual.samples import TOP_10, samples_top_10
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, documents

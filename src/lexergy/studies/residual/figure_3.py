@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lexergy.core.estimation.findings import above, mean, mean_distance_difference
-from lexergy.report.distributions import densities
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.distributions import densities
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Table
 from lexergy.studies.residual.samples import UNTRUNCATED, samples
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, documents, doubt

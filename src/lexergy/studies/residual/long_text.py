@@ -8,8 +8,8 @@ import pyarrow as pa
 from lexergy.core.estimation.findings import Finding, Groups, above, mean, mean_difference, mean_distance_difference
 from lexergy.core.text_measures.repetition import unique_share
 from lexergy.models.joint.long_text import continue_long
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import to_column
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, Subject, documents, usual_sizes

@@ -9,8 +9,8 @@ import pyarrow.parquet as parquet
 
 from lexergy.core.estimation.findings import Estimate, Finding, Groups, above, between, mean, mean_difference, similar
 from lexergy.core.estimation.perplexity import PerplexityEstimate
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column
 from lexergy.runs.records import BASE_TOKENS, TOKENS_FILE, EnergyResult, RunResult, token_column

@@ -11,9 +11,9 @@ import torch
 from lexergy.core.estimation.findings import above, mean, mean_difference, proportion
 from lexergy.errors import LexergyError
 from lexergy.models.joint.steps import NextToken, NextTokens
-from lexergy.report.distributions import histogram
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.distributions import histogram
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.residual.workspace import (
     PAPER,

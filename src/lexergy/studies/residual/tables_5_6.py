@@ -6,9 +6,9 @@ from itertools import chain
 import numpy as np
 
 from lexergy.core.estimation.findings import above, mean_difference, proportion
-from lexergy.report.distributions import histogram
-from lexergy.report.picture import Panel
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.distributions import histogram
+from lexergy.report.figures.picture import Panel
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.residual.samples import TOP_10, samples_top_10
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, documents

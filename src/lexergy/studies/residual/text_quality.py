@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lexergy.core.estimation.findings import Estimate, Finding, above
 from lexergy.core.text_measures.repetition import unique_share_of_all
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.rows import shards_of, stage_from_rows

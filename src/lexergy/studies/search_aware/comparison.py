@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from lexergy.core.estimation.corpus import corpus_difference, corpus_estimate
 from lexergy.core.estimation.findings import Estimate, Finding, above
 from lexergy.recipes.search_aware import SearchAwareRecipe, SearchRecipe
-from lexergy.report.picture import Panel, Series
+from lexergy.report.figures.picture import Panel, Series
 from lexergy.report.table import Cell, Table
 from lexergy.studies.study import Opener, Settings
 from lexergy.tasks.search_aware.arms import Arm, ArmLaboratory, arm, open_arms

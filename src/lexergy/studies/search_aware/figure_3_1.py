@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 from lexergy.core.estimation.findings import Finding, above, mean, mean_difference, similar
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.search_aware.comparison import ARMS, THESIS
 from lexergy.studies.study import Settings, Size, Study

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from lexergy.core.estimation.findings import Estimate, Finding, above, similar
 from lexergy.core.search_aware.label_bias import Sight, global_probabilities, largest_lead_dropped, local_probabilities
 from lexergy.recipes.search_aware import LabelBiasRecipe
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.workspace import Seconds
 from lexergy.studies.search_aware.comparison import THESIS

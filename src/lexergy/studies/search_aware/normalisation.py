@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from lexergy.core.estimation.findings import Finding, above, similar
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware.comparison import (
     BEAM,
     CONTROLS,

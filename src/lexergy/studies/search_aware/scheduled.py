@@ -7,7 +7,7 @@ from typing import Any
 from lexergy.core.estimation.findings import Finding
 from lexergy.core.search_aware.scheduled_sampling import inverse_sigmoid_strength
 from lexergy.recipes.search_aware import SearchRecipe
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware.comparison import (
     BEAM,
     CROSS_ENTROPY,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware.comparison import ARMS, BEAM, GREEDY, SOFT, START, THESIS, Evidence, Row, better
 from lexergy.studies.search_aware.direct_loss import (
     DIRECT,

@@ -7,8 +7,8 @@ import numpy as np
 
 from lexergy.core.estimation.corpus import corpus_estimate, mean_of, variance_of
 from lexergy.core.estimation.findings import Estimate, Finding, above, similar
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.search_aware import normalisation
 from lexergy.studies.search_aware.comparison import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware import translation
 from lexergy.studies.search_aware.comparison import ARMS, THESIS
 from lexergy.studies.search_aware.table_5_1 import METHOD, Measured, conclude, examine

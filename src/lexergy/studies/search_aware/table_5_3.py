@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware.comparison import ARMS, BEAM, THESIS, Evidence, Row, Seen, better
 from lexergy.studies.search_aware.normalisation import (
     GLOBAL,

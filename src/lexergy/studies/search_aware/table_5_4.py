@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lexergy.core.estimation.findings import Finding
-from lexergy.report.study_page import Conclusion
+from lexergy.report.pages.study import Conclusion
 from lexergy.studies.search_aware.comparison import (
     ARMS,
     BEAM,

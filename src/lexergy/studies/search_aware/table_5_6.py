@@ -9,8 +9,8 @@ import numpy as np
 
 from lexergy.core.estimation.corpus import corpus_difference, corpus_estimate
 from lexergy.core.estimation.findings import Estimate, above
-from lexergy.report.picture import Panel, Series
-from lexergy.report.study_page import Conclusion
+from lexergy.report.figures.picture import Panel, Series
+from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.studies.search_aware.comparison import ARMS, BEAM, RAW, SOFT, START, THESIS, TIME, Evidence, Row
 from lexergy.studies.search_aware.normalisation import GLOBAL, LOCAL

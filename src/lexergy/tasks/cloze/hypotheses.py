@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lexergy.core.rescoring import Comparison, ModelScores, chosen_statistics, matched_pairs
 from lexergy.core.text_measures.text_metrics import Metric
-from lexergy.data.nbest import Utterance, some_of, speakers_of
+from lexergy.data.lists.nbest import Utterance, some_of, speakers_of
 from lexergy.models.scoring.scorer import TextScorer
 from lexergy.progress import progress_bar
 from lexergy.tasks.cloze.scoring import TextScores, score_texts

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from lexergy.core.cloze_nce import num_noise_positions
 from lexergy.data.corpora import Document, load_corpus
-from lexergy.data.librispeech import librispeech_nbest
-from lexergy.data.nbest import load_nbest
+from lexergy.data.lists.librispeech import librispeech_nbest
+from lexergy.data.lists.nbest import load_nbest
 from lexergy.data.overlap import without_overlap, word_ngrams
 from lexergy.data.splits import Splits, split_documents
 from lexergy.errors import LexergyError

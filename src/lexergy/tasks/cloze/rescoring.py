@@ -18,7 +18,7 @@ from lexergy.core.rescoring import (
     with_rest_below,
 )
 from lexergy.core.text_measures.text_metrics import metric_named
-from lexergy.data.nbest import Hypothesis, Utterance
+from lexergy.data.lists.nbest import Hypothesis, Utterance
 from lexergy.errors import LexergyError
 from lexergy.models.scoring.kinds import load_scorer
 from lexergy.models.scoring.scorer import TextScorer

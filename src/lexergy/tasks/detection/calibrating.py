@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.detection.calibration import Calibration, fit_calibration, fit_offset
-from lexergy.data.style import style_of
+from lexergy.data.detection.style import style_of
 from lexergy.errors import LexergyError
 from lexergy.models.detection.conditions import TrainingConditions, energy_ranges
 from lexergy.models.detection.detector import FEWEST_TOKENS, Detector

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, TokenisedText
 from lexergy.models.energies import TransformerEnergy
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.stages import Facts
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.detection.prepared import PreparedSplits, PreparedTexts, TextEnergies

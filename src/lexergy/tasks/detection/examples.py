@@ -9,8 +9,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lexergy.data.corpora import Document, load_corpus
+from lexergy.data.detection.plain_text import plain_text
 from lexergy.data.folder import locate
-from lexergy.data.plain_text import plain_text
 from lexergy.data.splits import split_documents
 from lexergy.errors import LexergyError
 

@@ -9,7 +9,7 @@ import torch
 from lexergy.core.conditions import describe
 from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
-from lexergy.data.plain_text import plain_text
+from lexergy.data.detection.plain_text import plain_text
 from lexergy.data.windows import Windows, make_windows
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.remote.opening import open_lm

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexergy.data.style import style_of
+from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.default import LM, default_scorer, zero_shot_detector

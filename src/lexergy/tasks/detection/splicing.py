@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lexergy.core.detection.calibration import Calibration, fit_calibration
 from lexergy.core.detection.two_writers import TwoWriters, fit_two_writers
-from lexergy.data.sentences import MixedText, sentences, spliced, without_shared_beginning
+from lexergy.data.detection.sentences import MixedText, sentences, spliced, without_shared_beginning
 from lexergy.models.detection.detector import Detection, Detector
 
 SHARES = (0.0, 0.25, 0.5, 0.75)  # of a text's sentences that are its guest's, in turn

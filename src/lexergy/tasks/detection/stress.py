@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from lexergy.core.detection.attack_cost import UnderAttack, under_attack
-from lexergy.data.attacks import Attack
-from lexergy.data.normalisation import normalise
-from lexergy.data.plain_text import plain_text, whole_sentences
+from lexergy.data.detection.attacks import Attack
+from lexergy.data.detection.normalisation import normalise
+from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.errors import LexergyError
 from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detection, Detector

@@ -16,7 +16,7 @@ from lexergy.models.energies.backbones import encoder_backbone
 from lexergy.models.finetuned.model import Finetuned, FinetunedConfig, FinetunedEncoder, longest_row
 from lexergy.models.finetuned.rows import RowWriter
 from lexergy.recipes.finetuning import FinetuningRecipe, Task
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.processes import is_main_process
 from lexergy.runs.stages import Facts, Stage

@@ -14,13 +14,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from lexergy.data.phonemes import load_phonemes, split_entries, split_sequences
-from lexergy.data.synthetic import SequenceDistribution, hidden_markov, palindromes
+from lexergy.data.masked.phonemes import load_phonemes, split_entries, split_sequences
+from lexergy.data.masked.synthetic import SequenceDistribution, hidden_markov, palindromes
 from lexergy.files import reading
 from lexergy.models.architectures.masked_lstm import MaskedLSTM, lengths_of
 from lexergy.models.architectures.masked_lstm_partition import log_partition
 from lexergy.recipes.masked import FieldRecipe, MaskedObjectivesRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace

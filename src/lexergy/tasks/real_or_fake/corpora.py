@@ -15,7 +15,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.tokenizer import load_tokenizer, train_tokenizer
 from lexergy.recipes.real_or_fake import GeneratorRecipe, LaboratoryRecipe
-from lexergy.recipes.shapes import Direction
+from lexergy.recipes.sections.shapes import Direction
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Workspace

@@ -4,7 +4,7 @@ from functools import partial
 
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
-from lexergy.recipes.shapes import Direction
+from lexergy.recipes.sections.shapes import Direction
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage

@@ -16,7 +16,7 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.remote.opening import open_lm
-from lexergy.recipes.base_models import MaskedLMRecipe, TrainedLMRecipe
+from lexergy.recipes.sections.base_models import MaskedLMRecipe, TrainedLMRecipe
 from lexergy.runs.processes import is_main_process, meet
 from lexergy.runs.stages import Facts, stage_seed
 from lexergy.runs.workspace import OpenStage

@@ -24,8 +24,8 @@ from lexergy.models.energies import EnergyModel
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.models.remote.opening import open_lm
-from lexergy.recipes.local_residuals import ResidualKind, residual_folder
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.local_residuals import ResidualKind, residual_folder
 from lexergy.runs.records import measured_windows, read_windows
 from lexergy.runs.stages import stage_seed
 

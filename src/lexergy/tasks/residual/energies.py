@@ -13,15 +13,15 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.energies import EnergyModel, SumEnergy, as_energy
 from lexergy.models.energies.backbones import Backbone, encoder_backbone, masked_backbone
 from lexergy.models.energies.origins import Origins
-from lexergy.recipes.energies import (
+from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.energies import (
     ENERGY_KINDS,
     OBJECTIVES,
     ObjectiveRecipe,
     RefreshedEnergyRecipe,
     TrainedEnergyRecipe,
 )
-from lexergy.recipes.energy import LearntEnergyRecipe
-from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.energy import LearntEnergyRecipe
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext

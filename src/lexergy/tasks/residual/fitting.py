@@ -13,7 +13,7 @@ from lexergy.core.fitting.linear_heads import PairLoss, fit_linear_head, folds_o
 from lexergy.core.losses import nce_loss, nce_metrics, ranking_nce_loss
 from lexergy.models.energies import FeatureEnergy, ReaderEnergy
 from lexergy.progress import progress_bar
-from lexergy.recipes.fitted_energies import FittedEnergyRecipe
+from lexergy.recipes.sections.fitted_energies import FittedEnergyRecipe
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, stage_store
 from lexergy.tasks.residual.context import RunContext

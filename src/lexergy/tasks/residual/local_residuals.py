@@ -29,7 +29,13 @@ from lexergy.models.causal.positions import (
     position_log_probs,
     position_logits,
 )
-from lexergy.recipes.local_residuals import LOCAL_RESIDUALS, AdapterRecipe, NgramRecipe, ResidualKind, UnigramRecipe
+from lexergy.recipes.sections.local_residuals import (
+    LOCAL_RESIDUALS,
+    AdapterRecipe,
+    NgramRecipe,
+    ResidualKind,
+    UnigramRecipe,
+)
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.records import BARE, ESTIMATES_FILE
 from lexergy.runs.shards import num_shards, shard_rows

@@ -11,8 +11,8 @@ from lexergy.models.causal.product_lm import ProductLM, make_baseline, num_param
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import Backbone, masked_backbone, untrained_encoder
 from lexergy.models.loading.weights import untrained_causal_lm
-from lexergy.recipes.energy import LearntEnergyRecipe
 from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.sections.energy import LearntEnergyRecipe
 from lexergy.tasks.residual.base_models import sizes_of
 from lexergy.tasks.residual.baselines import block_length
 from lexergy.tasks.residual.energies import make_energy

@@ -17,7 +17,7 @@ from torch import Tensor
 from lexergy.core.estimation.partition import lower_bound, sampler_log_z
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import sample_rows
-from lexergy.recipes.energies import RefreshedEnergyRecipe
+from lexergy.recipes.sections.energies import RefreshedEnergyRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.workspace import OpenStage

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from lexergy.data.candidate_lists import CandidateList
+from lexergy.data.lists.candidates import CandidateList
 from lexergy.errors import LexergyError
 from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.weights import WeighedLM

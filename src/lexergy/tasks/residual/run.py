@@ -6,8 +6,8 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
-from lexergy.recipes.local_residuals import RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
+from lexergy.recipes.sections.local_residuals import RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.parts import current_part
 from lexergy.runs.processes import is_main_process, wait_until

@@ -15,7 +15,7 @@ from pathlib import Path
 from lexergy.data.vocabulary import END, SequenceVocabulary, build_sequence_vocabulary
 from lexergy.models.seq2seq import Seq2Seq
 from lexergy.recipes.search_aware import AnyObjectiveRecipe, SearchAwareRecipe, TaggedRecipe
-from lexergy.recipes.training import TrainingRecipe
+from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage, Seconds, Workspace, open_workspace

@@ -17,7 +17,7 @@ def report(study: StudyArgument, votes: VoteFiles = None, as_json: Json = False)
       lexergy arena report arena
       lexergy arena report arena --votes votes-anna.jsonl --votes votes-ben.jsonl
     """
-    from lexergy.report.arena import headlines, preference_table, write_arena_report
+    from lexergy.report.pages.arena import headlines, preference_table, write_arena_report
     from lexergy.tasks.arena.results import analyse
     from lexergy.tasks.arena.study import StudyFolder
     from lexergy.tasks.arena.votes import judged_votes

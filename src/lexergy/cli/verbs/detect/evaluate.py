@@ -87,7 +87,7 @@ def evaluate(
     model, sources = split_model(arguments)
     allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)
     how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
-    from lexergy.report.detection import evaluation_sentences, evaluation_tables, write_evaluation
+    from lexergy.report.pages.detection import evaluation_sentences, evaluation_tables, write_evaluation
     from lexergy.tasks.detection.evaluation import evaluate as measure
     from lexergy.tasks.detection.evaluation_texts import EvaluationFields, read_evaluation_texts
 

@@ -134,7 +134,7 @@ def files(
     elif judgement.judged:
         _print(judgement, explain)
     if html is not None:
-        from lexergy.report.heat_map import write_heat_map
+        from lexergy.report.pages.heat_map import write_heat_map
 
         write_heat_map(judgement.judged, html)
         print(f"written: {html}", file=sys.stderr)
@@ -277,7 +277,7 @@ def _print_in_colours(judged: "Sequence[Judged]") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from lexergy.report.heat_map import colour, meaning, pieces
+    from lexergy.report.pages.heat_map import colour, meaning, pieces
 
     console = Console(highlight=False)
     console.print(Text(f"\n{meaning(own.detection for own in judged)}."))

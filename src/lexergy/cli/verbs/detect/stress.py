@@ -96,7 +96,7 @@ def stress(
     names = None if attacks is None else tuple(name.strip() for name in attacks.split(","))
     choice = AttackChoice(names, strength, replacer, paraphraser)
     model, sources = split_model(arguments)
-    from lexergy.report.stress import write_stress
+    from lexergy.report.pages.stress import write_stress
     from lexergy.tasks.detection.evaluation_texts import EvaluationFields, read_evaluation_texts
     from lexergy.tasks.detection.stress import stress as attacked
 
@@ -113,7 +113,7 @@ def stress(
 
 
 def _print(report: "StressReport") -> None:
-    from lexergy.report.stress import (
+    from lexergy.report.pages.stress import (
         COLUMNS,
         TITLE,
         method,

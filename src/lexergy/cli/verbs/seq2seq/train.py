@@ -133,7 +133,7 @@ def train(
     model = changed["model"] | ({"bidirectional": False} if unidirectional else {})
     report = _trained(changed | {"model": model, "seed": seed}, objective, start, out)
     tell(report.messages)
-    from lexergy.report.search_aware import write_sequence_report
+    from lexergy.report.pages.search_aware import write_sequence_report
 
     page = write_sequence_report(out)
     if as_json:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from lexergy.data.attacks import Attack
-from lexergy.data.attacks.places import check_strength
+from lexergy.data.detection.attacks import Attack
+from lexergy.data.detection.attacks.places import check_strength
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detector
 from lexergy.models.detection.readers import EncoderReader, TokenisedText

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from lexergy.data.attacks import Attack
-from lexergy.data.attacks.places import chosen
-from lexergy.data.sentences import sentences
+from lexergy.data.detection.attacks import Attack
+from lexergy.data.detection.attacks.places import chosen
+from lexergy.data.detection.sentences import sentences
 from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from lexergy.data.attacks import TEXT_ATTACKS, Attack
-from lexergy.data.attacks.places import check_strength
-from lexergy.data.sentences import spliced
+from lexergy.data.detection.attacks import TEXT_ATTACKS, Attack
+from lexergy.data.detection.attacks.places import check_strength
+from lexergy.data.detection.sentences import spliced
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.detector import Detector

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lexergy.data.attacks import Attack
-from lexergy.data.attacks.places import chosen
+from lexergy.data.detection.attacks import Attack
+from lexergy.data.detection.attacks.places import chosen
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.row_logits import whole_row_logits

@@ -1,0 +1,1 @@
+"""Hypotheses and candidates as lists, to be rescored or reranked."""

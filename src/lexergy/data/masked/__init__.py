@@ -1,0 +1,1 @@
+"""Short sequences whose space can be summed."""

@@ -1,0 +1,1 @@
+"""Pages and what is written beside them, a file for each kind."""

@@ -1,0 +1,215 @@
+"""OpenVINO's steps against those of torch, and when they are taken."""
+
+import gc
+import itertools
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from lexergy import CausalLM
+from lexergy.errors import LexergyError
+from lexergy.models.causal.runtimes import choice as runtime
+from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
+from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
+from lexergy.models.causal.runtimes.openvino_rows import _KEPT, MANY_ROWS, compiled
+from lexergy.models.causal.runtimes.openvino_weights import numbered
+from lexergy.models.causal.runtimes.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
+from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
+
+VOCAB = 40
+HEADS = [(2, 2), (4, 2), (6, 1)]  # of queries, of keys and values
+
+
+def skewed(**settings) -> LlamaForCausalLM:
+    """A Llama whose every weight matters."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = tiny_llama(VOCAB, 64, **settings)
+        for weight in model.parameters():
+            weight.data.add_(torch.randn_like(weight) * 0.3)
+    return model.eval().requires_grad_(False)
+
+
+def compared(model, prefix, num_samples, length):
+    """The largest differences of logits and of states between both runtimes, step by step."""
+    num_rows = len(prefix) * num_samples
+    tokens = random_tokens(num_rows, length, vocab_size=VOCAB, seed=1)
+    with torch.inference_mode():
+        _, shared = prefill(model, prefix)
+        here = LlamaContinuations(model, shared, num_rows, length)
+        there = compiled(model, 1).rows(shared, num_rows, length)
+        for token in tokens.split(1, 1):
+            expected, given = (rows.feed(token, output_hidden_states=True) for rows in (here, there))
+            pairs = zip(expected.hidden_states, given.hidden_states, strict=True)
+            yield (expected.logits - given.logits).abs().max(), max((a - b).abs().max() for a, b in pairs)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+@pytest.mark.parametrize(("prefixes", "samples"), [(1, 5), (3, 1), (3, 4)])
+def test_logits_and_states_are_those_of_torch(heads, kv_heads, prefixes, samples):
+    """Over 19 steps, so that room is made twice for own tokens."""
+    model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    prefix = random_tokens(prefixes, 7, vocab_size=VOCAB)
+    for logits, states in compared(model, prefix, samples, 19):
+        assert logits < 1e-4
+        assert states < 1e-4
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
+def test_several_tokens_at_once_are_those_of_torch(heads, kv_heads):
+    """Fed 3, 1, 7 and 2 tokens, so that there are own ones before them, and room must be made for several."""
+    model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
+    with torch.inference_mode():
+        _, shared = prefill(model, random_tokens(3, 5, vocab_size=VOCAB))
+        here, there = Continuations(model, shared, 6, 13), compiled(model, 1).rows(shared, 6, 13)
+        for tokens in random_tokens(6, 13, vocab_size=VOCAB, seed=2).split((3, 1, 7, 2), 1):
+            expected, given = (rows.feed(tokens, output_hidden_states=True) for rows in (here, there))
+            assert torch.allclose(expected.logits, given.logits, atol=1e-4)
+            for states, same in zip(expected.hidden_states, given.hidden_states, strict=True):
+                assert torch.allclose(states, same, atol=1e-4)
+
+
+def test_prefixes_are_those_of_torch_however_they_are_grouped():
+    model, length = skewed(**{"num_attention_heads": 4, "num_key_value_heads": 2}), 40
+    prefix = random_tokens(TOKENS_AT_ONCE // length + 3, length, vocab_size=VOCAB)  # two groups
+    with torch.inference_mode():
+        whole = TorchSteps(model).prefill(prefix)
+        for steps in (TorchSteps(model), compiled(model, 1)):
+            given = prefill_in_groups(prefix, steps.prefill)
+            assert torch.allclose(given.logits, whole.logits, atol=1e-4)
+            for memories, same in ((whole.shared.keys, given.shared.keys), (whole.shared.values, given.shared.values)):
+                assert torch.allclose(torch.stack(memories), torch.stack(same), atol=1e-4)
+
+
+def test_scaled_rotary_positions_are_followed():
+    rope = {"rope_type": "llama3", "rope_theta": 100.0, "factor": 4.0, "low_freq_factor": 1.0}
+    scaling = rope | {"high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+    model = skewed(rope_parameters=scaling, head_dim=12)
+    for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 2, 5):
+        assert logits < 1e-4
+        assert states < 1e-4
+
+
+def test_the_base_model_leaves_the_head_out():
+    model, prefix = skewed(), random_tokens(1, 4, vocab_size=VOCAB)
+    with torch.inference_mode():
+        rows = compiled(model, 1).rows(prefill(model, prefix)[1], 2, 3)
+        step = rows.feed(torch.tensor([[1], [2]]), model=model.model, output_hidden_states=True)
+    assert step.logits is None
+    assert len(step.hidden_states) == model.config.num_hidden_layers + 1
+
+
+def test_two_sets_of_rows_do_not_disturb_each_other():
+    model = skewed()
+    with torch.inference_mode():
+        shared = [prefill(model, random_tokens(1, 5, vocab_size=VOCAB, seed=seed))[1] for seed in (1, 2)]
+        tokens = random_tokens(2, 4, vocab_size=VOCAB)
+        alone = []
+        for prefix, row in zip(shared, tokens, strict=True):
+            rows = compiled(model, 1).rows(prefix, 1, 4)
+            alone.append([rows.feed(token.view(1, 1)).logits.clone() for token in row])
+        together = [compiled(model, 1).rows(prefix, 1, 4) for prefix in shared]
+        for step, which in itertools.product(range(4), range(2)):
+            given = together[which].feed(tokens[which, step].view(1, 1)).logits
+            assert torch.equal(given, alone[which][step])
+
+
+def test_compiled_once_and_again_for_other_weights_or_threads():
+    model = skewed()
+    first = compiled(model, 1)
+    assert compiled(model, 1) is first
+    with torch.no_grad():
+        model.model.norm.weight.mul_(2)
+    second = compiled(model, 1)
+    assert second is not first
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert compiled(model, 1) is not second
+    finally:
+        torch.set_num_threads(threads)
+    kept = len(_KEPT)
+    del model, first, second
+    gc.collect()
+    assert len(_KEPT) == kept - 1
+
+
+def numbered_weights(model, seed=0) -> None:
+    """As a file of 4 bits, whose embeddings have 8, would have them (Q4_1, Q8_0): blocks of 32."""
+    generator = torch.Generator().manual_seed(seed)
+    for weight in model.parameters():
+        if weight.dim() < 2:
+            continue
+        blocks = weight.data.unflatten(1, (-1, 32))
+        embeds = weight is model.model.embed_tokens.weight
+        scale = (torch.rand(*blocks.shape[:2], 1, generator=generator) * 0.05 + 0.01).half().float()
+        numbers = torch.randint(-127, 128, blocks.shape, generator=generator) if embeds else None
+        if numbers is None:
+            numbers = torch.randint(0, 16, blocks.shape, generator=generator)
+            numbers[..., :2] = torch.tensor([0, 15])
+            offset = (torch.randn(scale.shape, generator=generator) * 0.2 - 8 * scale).half().float()
+        else:
+            numbers[..., 0], scale, offset = -127, scale / 16, torch.zeros_like(scale)
+        weight.data.copy_((numbers * scale + offset).flatten(1))
+
+
+def test_whole_numbers_behind_weights_are_found_and_are_equal():
+    model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
+    down, embeddings = model.model.layers[0].mlp.down_proj.weight, model.model.embed_tokens.weight
+    assert numbered(down) is None
+    numbered_weights(model)
+    for weight, kind in ((down, torch.uint8), (embeddings, torch.int8)):
+        found = numbered(weight)
+        assert found.numbers.dtype == kind
+        assert torch.allclose(found.weights(), weight, rtol=0, atol=1e-6)
+    down.data[5, 40] += 1e-4
+    assert numbered(down) is None
+
+
+def test_few_rows_read_whole_numbers_to_the_same_logits():
+    model = skewed(hidden_size=64, intermediate_size=96, num_key_value_heads=1, tie_word_embeddings=True)
+    assert compiled(model, 1).name == "openvino"
+    numbered_weights(model)
+    with torch.no_grad():
+        model.model.norm.weight.mul_(1)  # what was written past torch is known by its version
+    assert compiled(model, 1).name == "openvino, as numbers"
+    assert compiled(model, 1) is compiled(model, MANY_ROWS - 1)
+    assert compiled(model, MANY_ROWS).name == "openvino"
+    for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 3, 5):
+        assert logits < 1e-4
+        assert states < 1e-4
+
+
+def test_batches_and_chunks_are_computed_as_the_whole_call_is():
+    model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
+    numbered_weights(model)
+    lm, prefix = CausalLM(model, runtime="openvino"), random_tokens(1, 5, vocab_size=VOCAB)
+    wanted = {"num_samples": MANY_ROWS, "max_new_tokens": 3}
+    lm.sample(prefix, **wanted, rows_per_batch=7)
+    list(lm.sample_chunks(prefix, **wanted, chunk_size=50))
+    assert list(_KEPT[model].steps) == [False]
+    lm.sample(prefix, num_samples=4, max_new_tokens=3)
+    assert sorted(_KEPT[model].steps) == [False, True]
+
+
+def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):
+    model = skewed()
+    assert not uses_openvino(model, "auto")
+    monkeypatch.setattr(runtime, "WORTH_COMPILING", 1000)
+    assert uses_openvino(model, "auto")
+    assert not uses_openvino(model, "torch")
+    assert not uses_openvino(tiny_gpt2(VOCAB, 16), "auto")
+    assert not uses_openvino(tiny_llama(VOCAB, 16).double(), "auto")
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    assert not uses_openvino(model, "auto")
+
+
+def test_what_openvino_cannot_run_is_refused(monkeypatch):
+    biased = LlamaForCausalLM(LlamaConfig(**skewed().config.to_diff_dict() | {"attention_bias": True}))
+    for model in (tiny_gpt2(VOCAB, 16), tiny_llama(VOCAB, 16).half(), biased):
+        with pytest.raises(LexergyError, match=r"`runtime` is openvino .* expected a Llama without biases in float32"):
+            CausalLM(model, runtime="openvino")
+    monkeypatch.setattr(runtime, "find_spec", lambda name: None)
+    with pytest.raises(LexergyError, match=r"pip install 'lexergy\[openvino\]'"):
+        CausalLM(skewed(), runtime="openvino")

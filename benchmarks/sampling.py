@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import psutil
 import torch
@@ -24,6 +24,7 @@ from timing import cpu_seconds, seconds
 from lexergy import CausalLM
 from lexergy.data.corpora import load_corpus
 from lexergy.models.energies import TransformerEnergy, as_energy
+from lexergy.recipes.sections.runtime import Precision
 
 PREFIX, TOP_K = 120, 10
 # Else glibc gives large tensors back to the system at each step: two thirds of CTranslate2's time were page faults.
@@ -84,13 +85,13 @@ def speed_table(arguments: argparse.Namespace) -> list[str]:
         for _ in range(arguments.rounds)
     ]
     wall = arguments.clock == "wall"
-    lines = [f"| samples | engine | tokens per {'second' if wall else 'CPU-second'} | times Lexergy's |"]
+    lines = [f"| samples | engine | tokens per {'second' if wall else 'CPU-second'} | times {arguments.engines[0]}'s |"]
     lines.append("|---:|---|---:|---:|")
     for n in arguments.samples:
         for name in arguments.engines:
             speeds, ratios = [], []
             for turn in rounds:
-                own, lexergy = turn[name][n], turn["Lexergy"][n]
+                own, lexergy = turn[name][n], turn[arguments.engines[0]][n]
                 speeds.append(n * NEW / (own.seconds if wall else own.cpu_seconds))
                 ratios.append(lexergy.seconds / own.seconds if wall else lexergy.cpu_seconds / own.cpu_seconds)
             ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
@@ -101,11 +102,11 @@ def speed_table(arguments: argparse.Namespace) -> list[str]:
 
 
 def memory_line(arguments: argparse.Namespace) -> list[str]:
-    own, theirs = (
-        measured(name, [1024], arguments.top_k, arguments.threads)[1024].peak_memory
-        for name in ("Lexergy", "transformers generate")
-    )
-    return [f"Peak memory at 1,024 samples: Lexergy {own:.2f} GiB, transformers {theirs:.2f} GiB."]
+    peaks = [
+        f"{name} {measured(name, [1024], arguments.top_k, arguments.threads)[1024].peak_memory:.2f} GiB"
+        for name in arguments.engines
+    ]
+    return [f"Peak memory at 1,024 samples: {', '.join(peaks)}."]
 
 
 def energy_line(arguments: argparse.Namespace) -> list[str]:
@@ -133,7 +134,9 @@ def work_lines(arguments: argparse.Namespace) -> list[str]:
 
 def profile_lines(arguments: argparse.Namespace) -> list[str]:
     torch.set_num_threads(arguments.threads)
-    return profile_table(*loaded(), arguments.top_k or None)
+    lm, prefix = loaded()
+    lms = (CausalLM(lm.model, lm.tokenizer, precision=precision) for precision in get_args(Precision))
+    return [line for own in lms for line in profile_table(own, prefix, arguments.top_k or None)]
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
@@ -149,7 +152,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(PARTS), help="one part instead of all")
     parser.add_argument("--samples", type=int, nargs="+", default=[1, 2, 8, 64, 256])
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=installed(), help="Lexergy among them")
+    parser.add_argument(
+        "--engines",
+        nargs="+",
+        choices=list(ENGINES),
+        default=installed(),
+        help="the first is what others are compared with",
+    )
     parser.add_argument("--top-k", type=int, default=TOP_K, help="0: the whole distribution")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())

@@ -20,9 +20,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from timing import CLOCKS
+from timing import CLOCKS, Others, with_range
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
+from lexergy.cli.memory import keep_freed_memory
 from lexergy.data.lists.librispeech import librispeech_nbest
 from lexergy.data.lists.nbest import load_nbest, some_of
 from lexergy.models.architectures.initialisation import initialised_from
@@ -129,7 +130,7 @@ def rows_of(model: str, calls: dict[str, Score], texts: list[str], clock: str, r
         ratio = ""
         if name == OURS and len(calls) > 1:
             best = [min(seconds for peer, seconds in turn.items() if peer != OURS) for turn in rounds]
-            ratio = f"**{statistics.median(peer / turn[OURS] for peer, turn in zip(best, rounds, strict=True)):.2f}**"
+            ratio = with_range([peer / turn[OURS] for peer, turn in zip(best, rounds, strict=True)])
         lines.append(f"| {model}, {name} | {len(texts)} | {rate:.1f} | {ratio} |")
     return lines
 
@@ -144,7 +145,9 @@ def main() -> None:
     parser.add_argument("--only", choices=["causal LM", "masked LM", "Electric"])
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: where others use the machine too")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", help="of minicons, instead of those that were its best")
     options = parser.parse_args()
+    keep_freed_memory()  # as the command line does, for all
     made = options.made and made_sentences(options.made, options.tokens, mixed=options.mixed)
     texts = made or hypotheses(options.utterances)
     lm, (masked, tokenizer) = causal_lm(options.lm, texts), masked_model()
@@ -158,16 +161,19 @@ def main() -> None:
     if importlib.util.find_spec("minicons") is not None:
         for model, score in minicons_scorers(masked, tokenizer, lm).items():
             worst = largest_difference(scorers[model][OURS], score, sentences[model][:8])
+            sizes = options.batch_sizes or BATCH_SIZES[model]
             verdict = "" if worst < TOLERANCE else "TOO LARGE"
             print(f"{model}: largest relative difference from minicons {worst:.1e}", verdict)
-            scorers[model] |= {f"minicons, batches of {size}": in_batches(score, size) for size in BATCH_SIZES[model]}
+            scorers[model] |= {f"minicons, batches of {size}": in_batches(score, size) for size in sizes}
     if options.only:
         scorers = {options.only: scorers[options.only]}
     print(f"{torch.get_num_threads()} threads")
+    others = Others()
     unit = "second" if options.clock == "wall" else "CPU-second"
     print(f"| | sentences | per {unit} | times minicons at its best |\n|---|---:|---:|---:|")
     for model, calls in scorers.items():
         print("\n".join(rows_of(model, calls, sentences[model], options.clock, options.repeats)), flush=True)
+    print(f"\nMedians of {options.repeats} rounds; other processes took {others.share():.0%} of the machine.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where a sampler's step goes, by operator: OpenVINO's own counters for the graphs, CPU time for the rest."""
+"""Where a sampler's step goes, by operator: OpenVINO's own counters for the graphs, the clock for the rest."""
 
 import time
 from collections import Counter
@@ -10,45 +10,56 @@ from torch import Tensor
 
 from lexergy import CausalLM
 from lexergy.models.causal import sampling
-from lexergy.models.causal.runtimes import openvino_rows
+from lexergy.models.causal.runtimes import openvino_rows, openvino_steps
 
 ROWS = (1, 2, 8, 32, 64, 256, 1024)
 STEPS = 9
-COLUMNS = ("linear layers", "attention", "other operators", "head", "keys and values", "draw", "random numbers", "rest")
-ATTENTION = {"MatMul", "Softmax"}
+COLUMNS = ("linear layers", "attention", "other operators", "head", "draw", "random numbers", "rest")
+OPERATORS = {"FullyConnected": "linear layers", "PagedAttentionExtension": "attention"}
 
 
 def profile_table(lm: CausalLM, prefix: Tensor, top_k: int | None) -> list[str]:
     """Milliseconds of a step at each number of rows. Counters are wall time, so the machine should be quiet."""
-    openvino_rows.SETTINGS["PERF_COUNT"] = True
-    lines = [f"| rows | prefill | a step | {' | '.join(COLUMNS)} |", "|---:" * (len(COLUMNS) + 3) + "|"]
+    openvino_steps.SETTINGS["PERF_COUNT"] = True
+    lines = [f"| {lm.precision}, rows | prefill | a step | {' | '.join(COLUMNS)} |"]
+    lines.append("|---:" * (len(COLUMNS) + 3) + "|")
     for rows in ROWS:
-        lm.sample(prefix, num_samples=rows, max_new_tokens=2, top_k=top_k)
-        spent: Counter[str] = Counter()
-        with _counted(spent):
+        options: dict[str, Any] = {"num_samples": rows, "top_k": top_k, "rows_per_batch": rows}
+        lm.sample(prefix, max_new_tokens=2, **options)
+        with _counted() as (spent, last):
             lm.forget_prefix()
-            lm.sample(prefix, num_samples=rows, max_new_tokens=1, top_k=top_k)
+            lm.sample(prefix, max_new_tokens=1, **options)
             prefill = spent["prefill"]
-            spent.clear()
             # Counters are means over all that a compiled graph was given: here, of these steps alone.
-            openvino_rows._KEPT.clear()
-            openvino_rows.compiled(lm.model, rows)
+            openvino_steps._KEPT.clear()
+            openvino_steps.compiled(lm.model, rows, lm.precision)
+            lm.sample(prefix, max_new_tokens=STEPS + 1, **options)  # the first steps of a graph make its kernels
+            spent.clear()
             start = time.perf_counter()
-            lm.sample(prefix, num_samples=rows, max_new_tokens=STEPS + 1, top_k=top_k)
+            lm.sample(prefix, max_new_tokens=STEPS + 1, **options)
             total = time.perf_counter() - start
+        spent.update(_operators(last[-1]))
         spent["rest"] = total - sum(spent[column] for column in COLUMNS)
         times = [prefill * STEPS, total, *(spent[column] for column in COLUMNS)]
         lines.append(f"| {rows:,} | {' | '.join(f'{1000 * value / STEPS:.1f}' for value in times)} |")
     return lines
 
 
+def _operators(rows: openvino_rows.OpenVinoContinuations) -> Counter[str]:
+    """Seconds of all steps that the rows' graphs were given."""
+    spent: Counter[str] = Counter()
+    for request, place in ((rows._layers, None), (rows._head, "head")):
+        for operator in request.profiling_info:
+            column = place or OPERATORS.get(operator.node_type, "other operators")
+            spent[column] += operator.real_time.total_seconds() * STEPS
+    return spent
+
+
 @contextmanager
-def _counted(spent: Counter[str]) -> Iterator[None]:
-    """Add up the seconds of each column while samples are drawn."""
-    rows, steps = openvino_rows.OpenVinoContinuations, openvino_rows.OpenVinoSteps
-    usual = [(rows, "feed"), (rows, "_keep"), (steps, "prefill"), (sampling, "draw"), (sampling, "uniforms")]
-    kept = [getattr(owner, name) for owner, name in usual]
-    feed, keep, prefill, draw, uniforms = kept
+def _counted() -> Iterator[tuple[Counter[str], list[Any]]]:
+    """The seconds of prefill, draw and random numbers while samples are drawn, and the rows that were fed."""
+    spent: Counter[str] = Counter()
+    fed: list[Any] = []
 
     def timed(column: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **options: Any) -> Any:
@@ -59,26 +70,22 @@ def _counted(spent: Counter[str]) -> Iterator[None]:
 
         return run
 
-    def counted_feed(self: Any, tokens: Tensor, **options: Any) -> Any:
-        output = feed(self, tokens, **options)
-        if tokens.shape[1] > 1:
-            return output  # a prefix
-        means: Counter[str] = Counter()
-        for request, place in ((self._layers, None), (self._head, "head")):
-            for operator in request.profiling_info:
-                kind = operator.node_type
-                column = "linear layers" if "FullyConnected" in kind else "other operators"
-                column = "attention" if kind in ATTENTION else column
-                means[place or column] += operator.real_time.total_seconds()
-        spent.update({column: mean * STEPS - spent[column] for column, mean in means.items()})
-        return output
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            fed.append(call(*arguments))
+            return fed[-1]
 
-    changed = (counted_feed, timed("keys and values", keep), timed("prefill", prefill))
-    changed += (timed("draw", draw), timed("random numbers", uniforms))
-    for (owner, name), call in zip(usual, changed, strict=True):
+        return run
+
+    steps: Any = openvino_steps.OpenVinoSteps
+    places = [(steps, "prefill"), (sampling, "draw"), (sampling, "uniforms"), (steps, "rows")]
+    kept = [getattr(owner, name) for owner, name in places]
+    prefill, draw, uniforms, rows = kept
+    changed = (timed("prefill", prefill), timed("draw", draw), timed("random numbers", uniforms), noted(rows))
+    for (owner, name), call in zip(places, changed, strict=True):
         setattr(owner, name, call)
     try:
-        yield
+        yield spent, fed
     finally:
-        for (owner, name), call in zip(usual, kept, strict=True):
+        for (owner, name), call in zip(places, kept, strict=True):
             setattr(owner, name, call)

@@ -18,6 +18,7 @@ SUB_ROOMS = {
     "models": (
         "architectures",
         "loading",
+        "inference",
         "causal",
         "remote",
         "masked",

@@ -81,6 +81,14 @@ def test_help_is_quick_and_imports_nothing_heavy():
     assert min(seconds) < 0.5
 
 
+@pytest.mark.parametrize("module", ["models.scoring.kinds", "models.detection.detector", "tasks.residual.run"])
+def test_a_command_starts_without_libraries_that_it_may_never_need(module):
+    unneeded = ["pandas", "sklearn", "matplotlib", "scipy.stats", "openvino", "fastapi", "ray"]
+    program = f"import sys, lexergy.{module}; print([name for name in {unneeded} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_only_warnings_of_lexergy_are_shown(capsys, monkeypatch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
     monkeypatch.delenv("LEXERGY_DEBUG", raising=False)

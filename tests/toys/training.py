@@ -1,5 +1,6 @@
 """A small energy, data that it can learn, and a training of it; run as a script by the tests of processes."""
 
+import atexit
 import json
 import os
 import shutil
@@ -137,8 +138,14 @@ def train_sharded(folder: Path) -> None:
         save_file(weights, folder / f"{name}-{rank}.safetensors")
 
 
+def note_parting(folder: Path) -> None:
+    """Whether this process, when it ends, is still bound to the others."""
+    (folder / f"bound-{os.environ.get('RANK')}.json").write_text(json.dumps(torch.distributed.is_initialized()))
+
+
 if __name__ == "__main__":
     task, path = sys.argv[1], Path(sys.argv[2])
+    atexit.register(note_parting, path)  # what is registered first is called last
     if task == "long":
         train_toy(long_config(checkpoint_every=1), path)
     elif task == "shared":

@@ -52,6 +52,10 @@ def test_each_process_holds_its_part_and_a_killed_training_goes_on(sharded):
     assert facts[0]["calls"] == facts[1]["calls"] == 2 * (30 - 8) + 4
 
 
+def test_processes_part_before_they_end(sharded):
+    assert [json.loads((sharded / f"bound-{rank}.json").read_text()) for rank in (0, 1)] == [False, False]
+
+
 def test_processes_write_checkpoints_that_go_on_without_them(sharded, tmp_path):
     folder = shutil.copytree(sharded / "half", tmp_path / "half")
     energy, spared = ToyEnergy(), Interrupted(1000)

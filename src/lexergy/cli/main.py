@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import typer
 
 import lexergy
+from lexergy.cli.memory import keep_freed_memory
 from lexergy.cli.options import check_utf8
 from lexergy.cli.threads import add_threads_option, spin_shortly
 from lexergy.cli.verbs import (
@@ -117,6 +118,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, _terminate)
         quieten_libraries()
         spin_shortly()
+        keep_freed_memory()
         status = run_command(sys.argv[1:])
         _close_stdout()
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ Logits (N, V) with tens of thousands of tokens do not fit a processor's cache, s
 much as a layer of the model. Here every chunk is read once and everything is computed while it is at hand.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -41,40 +41,59 @@ class VocabularySummary(NamedTuple):
 
 def summarise(logits: Tensor) -> VocabularySummary:
     """Read the logits (N, V) once."""
-    parts = [_summarise_blocks(blocks) for blocks in _chunks(logits)]
-    return VocabularySummary(*(torch.cat(columns, -1) for columns in zip(*parts, strict=True)))
+    return VocabularySummary(*_by_chunks(_summarise_blocks, logits))
 
 
 def log_totals(logits: Tensor) -> Tensor:
     """log sum exp(l) of each row, float64 (N,): what of a summary scoring needs."""
-    parts = []
-    for blocks in _chunks(logits):
-        maximum = _fold(torch.maximum, blocks)  # (N, blocks)
-        parts.append(maximum.double() + _fold(torch.add, (blocks - maximum.unsqueeze(-1)).exp()).double().log())
-    return torch.cat(parts, -1).logsumexp(-1)
+    (log_mass,) = _by_chunks(_log_mass, logits)
+    return log_mass.logsumexp(-1)
 
 
 def block_maxima(logits: Tensor) -> Tensor:
     """The largest logit of each block, (N, blocks): what of a summary top-k needs."""
-    return torch.cat([_fold(torch.maximum, blocks) for blocks in _chunks(logits)], -1)
+    return _by_chunks(lambda blocks: (_largest(blocks),), logits)[0]
 
 
-def ranks(logits: Tensor, tokens: Tensor) -> Tensor:
-    """How many tokens are more likely than the given one, (N,)."""
-    picked = logits.gather(-1, tokens.unsqueeze(-1)).unsqueeze(-1)  # (N, 1, 1)
-    counts = [_fold(torch.add, (blocks > picked).to(torch.uint8)).sum(-1) for blocks in _chunks(logits)]
-    return torch.stack(counts).sum(0)
+def ranks(logits: Tensor, tokens: Tensor, maxima: Tensor) -> Tensor:
+    """How many tokens are more likely than the given one, (N,): all are in blocks whose largest logit is larger."""
+    picked = logits.gather(-1, tokens.unsqueeze(-1))  # (N, 1)
+    row, block = (maxima > picked).nonzero(as_tuple=True)  # (M,)
+    larger = _blocks_at(logits, row, block) > picked[row]  # (M, BLOCK)
+    return torch.zeros_like(tokens).index_add_(0, row, larger.sum(-1))
 
 
 def block_of(logits: Tensor, index: Tensor) -> Tensor:
     """The logits of one block per row (N, BLOCK), or of several (N, M, BLOCK); NEVER beyond the last token."""
-    tokens = index.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=logits.device)
-    inside = tokens < logits.shape[-1]
-    gathered = logits.gather(-1, tokens.clamp_max(logits.shape[-1] - 1).flatten(1)).view(tokens.shape)
-    return gathered.masked_fill(~inside, NEVER)
+    rows = torch.arange(len(logits), device=logits.device).view(-1, *[1] * (index.dim() - 1))
+    return _blocks_at(logits, rows, index)
 
 
-def _chunks(logits: Tensor) -> Iterator[Tensor]:
+def _blocks_at(logits: Tensor, row: Tensor, block: Tensor) -> Tensor:  # (N, V), (...), (...) -> (..., BLOCK)
+    num_rows, vocab_size = logits.shape
+    if logits.is_contiguous() and vocab_size % BLOCK == 0:
+        return logits.view(num_rows, -1, BLOCK)[row, block]
+    tokens = block.unsqueeze(-1) * BLOCK + torch.arange(BLOCK, device=logits.device)
+    found = logits[row.unsqueeze(-1), tokens.clamp_max(vocab_size - 1)]
+    return found.masked_fill(tokens >= vocab_size, NEVER)
+
+
+def _by_chunks(compute: Callable[[Tensor], tuple[Tensor, ...]], logits: Tensor) -> list[Tensor]:
+    """What `compute` makes of (n, blocks, BLOCK), each (n, blocks), for all rows and blocks: (N, blocks).
+
+    As many as stay at hand while they are read: a few rows where a row is one piece of memory, else a few blocks.
+    """
+    if logits.stride(-1) != 1:
+        return _joined([compute(blocks) for blocks in _parts(logits)], -1)
+    rows = logits.split(max(1, _CHUNK // logits.shape[-1]))
+    return _joined([_joined([compute(blocks) for blocks in _parts(few)], -1) for few in rows], 0)
+
+
+def _joined(parts: Sequence[Sequence[Tensor]], dim: int) -> list[Tensor]:
+    return [columns[0] if len(parts) == 1 else torch.cat(columns, dim) for columns in zip(*parts, strict=True)]
+
+
+def _parts(logits: Tensor) -> Iterator[Tensor]:
     """The vocabulary as (N, blocks, BLOCK), a few blocks at a time; the last may be filled up."""
     num_rows, vocab_size = logits.shape
     width = max(1, _CHUNK // (num_rows * BLOCK)) * BLOCK
@@ -87,13 +106,26 @@ def _chunks(logits: Tensor) -> Iterator[Tensor]:
 
 
 def _summarise_blocks(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    maximum = _fold(torch.maximum, blocks)  # (N, blocks)
+    maximum = _largest(blocks)  # (n, blocks)
     shifted = blocks - maximum.unsqueeze(-1)
     weights = shifted.exp()
-    total = _fold(torch.add, weights)
-    first = _fold(torch.add, weights.mul_(shifted))
-    second = _fold(torch.add, weights.mul_(shifted))
+    total = _sum(weights)
+    first = _sum(weights.mul_(shifted))
+    second = _sum(weights.mul_(shifted))
     return maximum, total, first, second
+
+
+def _log_mass(blocks: Tensor) -> tuple[Tensor]:
+    maximum = _largest(blocks)
+    return (maximum.double() + _sum((blocks - maximum.unsqueeze(-1)).exp_()).double().log(),)
+
+
+def _largest(blocks: Tensor) -> Tensor:
+    return blocks.amax(-1) if blocks.stride(-1) == 1 else _fold(torch.maximum, blocks)
+
+
+def _sum(blocks: Tensor) -> Tensor:
+    return blocks.sum(-1) if blocks.stride(-1) == 1 else _fold(torch.add, blocks)
 
 
 def _fold(combine: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> Tensor:

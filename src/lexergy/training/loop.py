@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, remove_partials
+from lexergy.models.inference.learning_linears import learning_linears
 from lexergy.progress import Bar, progress_bar
 from lexergy.recipes.sections.training import TrainingRecipe
 from lexergy.runs.records import HISTORY_FILE
@@ -97,7 +98,8 @@ class _Pass(nn.Module):
         self._no_split_modules = layer_classes(model)
 
     def forward(self, use: Callable[[nn.Module], T]) -> T:
-        return use(self.model)
+        with learning_linears(self.model):
+            return use(self.model)
 
 
 class _Trainer:

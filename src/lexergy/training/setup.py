@@ -1,5 +1,6 @@
 """The accelerator and the optimiser that a configuration asks for."""
 
+import atexit
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ def build_accelerator(config: TrainingRecipe, folder: Path) -> Accelerator:
     plugin = sharding_plugin(config.mixed_precision) if parse_flag_from_env("ACCELERATE_USE_FSDP") else None
     if is_initialized():  # Accelerate remembers a process's first training, from which this one may differ
         AcceleratorState._shared_state |= {"_mixed_precision": config.mixed_precision, "fsdp_plugin": plugin}
+    else:
+        atexit.register(_leave_processes)
     accelerator = Accelerator(
         fsdp_plugin=plugin,
         log_with=list(config.trackers) or None,
@@ -43,6 +46,12 @@ def build_accelerator(config: TrainingRecipe, folder: Path) -> Accelerator:
             f"`mixed_precision` is fp16 on {accelerator.device.type}; expected a GPU; choose bf16 or no."
         )
     return accelerator
+
+
+def _leave_processes() -> None:
+    """Part from the other processes in order: threads that still listen to them may abort a process that ends."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def build_optimizer(

@@ -18,8 +18,8 @@ from lexergy.core.decoding import Decoding, truncated_log_probs
 from lexergy.core.enumeration import all_sequences
 from lexergy.errors import LexergyError
 from lexergy.models.architectures.scratch import build_causal_lm
-from lexergy.models.causal.runtimes.shared_prefix import column_major_linears
 from lexergy.models.causal.state_features import STATISTICS, StateFeatures
+from lexergy.models.inference.linears import fast_linears
 from lexergy.testing import EnumerableLM, assert_sampler_contract
 from toys.language_models import tiny_gpt2, tiny_llama, tiny_sizes
 from toys.local_residuals import corrected_log_probs, toy_residuals
@@ -158,6 +158,9 @@ class Shuffled:
         self.shape = (num_prefixes, num_samples)
         self.generator = torch.Generator().manual_seed(8)
         self.beginnings = []
+
+    def proposal(self, step, logits, summary):
+        """Nothing else is proposed."""
 
     def after(self, length, written, pool):
         own = torch.randint(self.shape[1], self.shape, generator=self.generator)
@@ -327,12 +330,12 @@ def test_training_in_place_forgets_the_prefix_it_ran(maker):
     assert torch.allclose(again.log_prob[0], plain_log_prob(lm, whole(prefix, again.tokens), 5), atol=1e-4)
 
 
-def test_column_major_linears_leave_the_model_as_it_was():
+def test_fast_linears_leave_the_model_as_it_was():
     model = build(gpt2).model
     tokens = prefixes(2)
     with torch.no_grad():
         plain = model(tokens).logits
-        with column_major_linears(model):
+        with fast_linears(model):
             turned = model(tokens).logits
         assert torch.allclose(plain, turned, atol=1e-5)
         assert torch.equal(model(tokens).logits, plain)

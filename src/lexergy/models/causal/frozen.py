@@ -17,7 +17,7 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.local_residuals import LocalResidual
 from lexergy.models.causal.runtimes.choice import Rows, Steps, TorchSteps, steps_of, uses_openvino
 from lexergy.models.causal.runtimes.shared_prefix import Prefilled, PrefixSharing, RepeatedPrefix, prefill_in_groups
-from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.runtime import Precision, Runtime
 
 
 class _Remembered(NamedTuple):
@@ -36,13 +36,15 @@ class FrozenModel(LanguageModel):
         start_token: int | None,
         end_token: int | None = None,
         runtime: Runtime = "auto",
+        precision: Precision = "float32",
     ) -> None:
         self.model = model.eval().requires_grad_(False)
         self.forbidden_tokens = tuple(sorted(set(forbidden_tokens) - {end_token}))
         self.start_token = start_token
         self.end_token = end_token
         self.runtime = runtime
-        uses_openvino(model, runtime)  # refused now rather than at the first sample
+        self.precision = precision
+        uses_openvino(model, runtime, precision)  # refused now rather than at the first sample
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
         self._rows_of_call: int | None = None
@@ -111,9 +113,19 @@ class FrozenModel(LanguageModel):
     def forbidden_index(self) -> Tensor:
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
 
+    def reader(self) -> Steps:
+        """Who computes what is scored and not sampled: torch, which need not be compiled, but for an LM in bfloat16.
+
+        There only the sampler's own graph gives the numbers that the sampler sees.
+        """
+        return TorchSteps(self.model) if self.precision == "float32" else self._steps(1)
+
+    def _steps(self, num_rows: int) -> Steps:
+        return steps_of(self.model, self.runtime, self._rows_of_call or num_rows, self.precision)
+
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
-        """Run the prefixes once, by torch: what is scored and not sampled need not be compiled."""
-        return self._prefill(prefix, TorchSteps(self.model))
+        """Run the prefixes once, to score what follows."""
+        return self._prefill(prefix, self.reader())
 
     def _prefill(self, prefix: Tensor, steps: Steps) -> Prefilled:
         def run() -> Prefilled:
@@ -126,7 +138,7 @@ class FrozenModel(LanguageModel):
         if not self.shares_prefix(prefix.shape[1] + max_length):
             return self.prefill(prefix).logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
         num_rows = len(prefix) * num_samples
-        steps = steps_of(self.model, self.runtime, self._rows_of_call or num_rows)
+        steps = self._steps(num_rows)
         prefilled = self._prefill(prefix, steps)
         return prefilled.logits, steps.rows(prefilled.shared, num_rows, max_length)
 
@@ -137,6 +149,8 @@ class FrozenModel(LanguageModel):
 
     def shares_prefix(self, total_length: int) -> bool:
         """Whether sequences of this length may be split into prefix and continuation."""
+        if self.precision != "float32":
+            return True  # a plain Llama, whose attention is all split
         return self._sharing.allows(total_length + (self.start_token is not None))
 
     def remember(self, what: str, settings: tuple[Any, ...], prefix: Tensor, compute: Callable[[], Any]) -> Any:

@@ -33,7 +33,7 @@ from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.sources import CAUSAL_LMS
 from lexergy.models.loading.weights import load_causal_lm
 from lexergy.recipes.sections.local_residuals import ResidualKind
-from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.runtime import Precision, Runtime, in_precision, split_precision
 from lexergy.recipes.sections.shapes import Direction
 
 REFERENCE = "lexergy_lm.json"
@@ -53,6 +53,7 @@ class _Reference(BaseModel):
     end_token: Annotated[int, Field(ge=0)] | None = None
     direction: Direction = "left_to_right"
     residual: list[ResidualKind] = []
+    precision: Precision = "float32"
 
 
 class CausalLM(FrozenModel):
@@ -63,8 +64,10 @@ class CausalLM(FrozenModel):
     after it in a row is padding, of which nothing is scored; without one, texts go on (`ending` and `endless` give the
     same LM with and without). `direction` tells of which order of text it is a model; tokens are in that order here,
     and in reading order in a `RightToLeftLM`. `runtime` computes the sampler's steps: torch, or openvino, which is
-    faster and keeps the weights a second time; auto takes OpenVINO where it is installed and can. Tensors come in from
-    any device and go out on the CPU, wherever the model lies.
+    faster and keeps the weights a second time; auto takes OpenVINO where it is installed and can. In the `precision`
+    bfloat16 it is another LM, whose samples, scores and states all come from OpenVINO's graph of that precision, where
+    the processor has it; weights to train stay in float32. Tensors come in from any device and go out on the CPU,
+    wherever the model lies.
 
     Examples:
         >>> import torch
@@ -89,8 +92,9 @@ class CausalLM(FrozenModel):
         source: str | None = None,
         direction: Direction = "left_to_right",
         runtime: Runtime = "auto",
+        precision: Precision = "float32",
     ) -> None:
-        super().__init__(model, forbidden_tokens, start_token, end_token, runtime)
+        super().__init__(model, forbidden_tokens, start_token, end_token, runtime, precision)
         self.tokenizer = tokenizer
         self.source = source or model.name_or_path or None
         self.direction = direction
@@ -107,14 +111,19 @@ class CausalLM(FrozenModel):
         start_token: int | None = None,
         direction: Direction = "left_to_right",
         runtime: Runtime = "auto",
+        precision: Precision | None = None,
     ) -> "CausalLM":
         """Load a folder, a Hub name, a GGUF file, `smollm2-135m`, `gemma3-270m`, or the `lm` folder of a run.
 
         It goes to `device`; unless one is given, to a GPU where there is one. `direction` is what the caller takes it
-        for: a folder that says otherwise is refused.
+        for: a folder that says otherwise is refused. `precision` is float32 unless it is given, here, in the source
+        (`smollm2-135m#precision=bfloat16`) or by the folder.
         """
+        source, named = split_precision(source)
+        precision = precision or named
         given, reference, end_token = source, read_reference(Path(source)), None
         if reference is not None:
+            precision = precision or reference["precision"]
             _check_direction(reference.get("direction", "left_to_right"), direction, source)
             source = Path(source) if reference["source"] == _HERE else located(reference["source"], source)
             forbidden_tokens = reference["forbidden_tokens"] if forbidden_tokens is None else forbidden_tokens
@@ -126,7 +135,7 @@ class CausalLM(FrozenModel):
         if reference is None and start_token is None:
             start_token = loaded.start_token
         lm = cls(
-            loaded.model.to(device or default_device()),  # type: ignore[arg-type]
+            loaded.model.to(device or ("cpu" if precision == "bfloat16" else default_device())),  # type: ignore[arg-type]
             loaded.tokenizer,
             forbidden_tokens=forbidden_tokens or (),
             start_token=start_token,
@@ -134,14 +143,16 @@ class CausalLM(FrozenModel):
             source=str(source),
             direction=direction,
             runtime=runtime,
+            precision=precision or "float32",
         )
         return lm.corrected([load_residual(given, kind) for kind in (reference or {}).get("residual", ())])
 
     @property
     def name(self) -> str:
-        """Its source, and by what it is corrected."""
+        """Its source, its precision where that is not the usual one, and by what it is corrected."""
         kinds = ", ".join(residual.kind for residual in self.residuals)
-        return f"{self.source}, corrected by {kinds}" if kinds else str(self.source)
+        name = in_precision(str(self.source), self.precision)
+        return f"{name}, corrected by {kinds}" if kinds else name
 
     def corrected(self, residuals: Sequence[LocalResidual]) -> "CausalLM":
         """The LM without its own residuals and with these, each of another kind, in the order of `RESIDUALS`.
@@ -174,6 +185,7 @@ class CausalLM(FrozenModel):
             **({"direction": self.direction} if self._turned() else {}),
             **({} if self.end_token is None else {"end_token": self.end_token}),
             **({"residual": [residual.kind for residual in self.residuals]} if self.residuals else {}),
+            **({} if self.precision == "float32" else {"precision": self.precision}),
         }
         for residual in self.residuals:
             residual.save(folder)
@@ -187,6 +199,7 @@ class CausalLM(FrozenModel):
         """A hash of configuration and weights, for provenance."""
         digest = hashlib.sha256(self.model.config.to_json_string(use_diff=True).encode())
         ends = () if self.end_token is None else (self.end_token,)
+        ends = (*ends, self.precision) if self.precision != "float32" else ends
         digest.update(json.dumps([self.forbidden_tokens, self.start_token, *self._turned(), *ends]).encode())
         for name, weight in self.model.state_dict().items():
             digest.update(_numbers(name, weight))
@@ -287,6 +300,11 @@ class CausalLM(FrozenModel):
         Their mean over a row is `state_features(rows, prefix_length=1, features=features)`.
         """
         return states.token_features(self, tokens, features)
+
+    @torch.inference_mode()
+    def token_features_of(self, rows: Sequence[Tensor], *, features: StateFeatures) -> list[Tensor]:
+        """The same of rows of any lengths (L,), at least 2: (L - 1, F) each."""
+        return states.token_features_of(self, rows, features)
 
     @torch.inference_mode()
     def next_token_features(

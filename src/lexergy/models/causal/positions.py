@@ -43,14 +43,14 @@ class Positions:
 def last_states(lm: CausalLM, rows: Tensor, length: int) -> Tensor:  # (B, L) -> (B, C, D)
     """The states from which the output layer predicts the last `length` tokens of rows."""
     rows = lm.with_start(rows.to(lm.device))
-    states = lm.model.base_model(input_ids=rows, use_cache=False).last_hidden_state
+    states = lm.reader().last_states(rows)
     return states[:, -length - 1 : -1].float().cpu()
 
 
 @torch.inference_mode()
 def check_output_layer(lm: CausalLM, rows: Tensor) -> None:  # (B, L)
     """Refuse a model that does more to its logits than its output layer does."""
-    expected = lm.model(input_ids=lm.with_start(rows.to(lm.device)), use_cache=False).logits[:, -2:-1].float()
+    expected = lm.reader().read(lm.with_start(rows.to(lm.device))).logits[:, -2:-1].float()
     if not torch.allclose(_head(lm, last_states(lm, rows, 1)), expected, rtol=_TOLERANCE, atol=_TOLERANCE):
         raise LexergyError(
             f"the logits of {lm.source} are no linear function of its last states; expected an LM that ends with its "
@@ -66,8 +66,7 @@ def position_logits(lm: CausalLM, positions: Positions) -> Iterator[tuple[Tensor
 
 
 def _head(lm: CausalLM, states: Tensor) -> Tensor:  # (n, D) -> (n, V)
-    head = lm.model.get_output_embeddings()
-    return head(states.to(head.weight)).float()
+    return lm.reader().logits(states)
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.local_residuals.contexts import NOTHING
+from lexergy.models.inference.linears import fast_linears
 
 NODES_AT_ONCE = 384
 NO_PARENT = -1
@@ -95,12 +96,13 @@ def tree_logits(model: Any, tree: PrefixTree, nodes: Sequence[int], device: torc
     sees = sees[chosen][:, chosen]
     dtype = next(model.parameters()).dtype
     mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~sees, torch.finfo(dtype).min)
-    return model(
-        input_ids=torch.tensor([tree.tokens])[:, chosen].to(device),
-        position_ids=depths[None, chosen].to(device),
-        attention_mask=mask[None, None].to(device),
-        use_cache=False,
-    ).logits[0]
+    with fast_linears(model):
+        return model(
+            input_ids=torch.tensor([tree.tokens])[:, chosen].to(device),
+            position_ids=depths[None, chosen].to(device),
+            attention_mask=mask[None, None].to(device),
+            use_cache=False,
+        ).logits[0]
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ from lexergy.models.architectures.scratch import build_causal_lm
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.weights import load_causal_lm
-from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, RalmRecipe
+from lexergy.recipes.residual import BalmRecipe, RalmRecipe
 from lexergy.recipes.sections.shapes import CausalShapeRecipe
 
 NGRAM_FILE = "ngram_tables.safetensors"
@@ -86,7 +86,7 @@ class ProductLM(nn.Module):
     of the logits has this distribution after a softmax: what a log-softmax would take off is part of the constant.
     """
 
-    def __init__(self, lm: PreTrainedModel, residual: PreTrainedModel | NgramLM) -> None:
+    def __init__(self, lm: "PreTrainedModel | FrozenLogits", residual: PreTrainedModel | NgramLM) -> None:
         super().__init__()
         self.lm = lm.eval().requires_grad_(False)
         self.residual = residual
@@ -107,8 +107,26 @@ class ProductLM(nn.Module):
         self.residual.save_pretrained(folder)
 
 
+class FrozenLogits(nn.Module):
+    """The logits of a frozen LM in its own precision, where that is not its weights'."""
+
+    def __init__(self, lm: CausalLM) -> None:
+        super().__init__()
+        self.model = lm.model
+        self._lm = (lm,)
+
+    def forward(self, input_ids: Tensor) -> CausalLMOutput:  # (B, L) -> logits (B, L, V)
+        (lm,) = self._lm
+        return CausalLMOutput(logits=lm.reader().read(input_ids).logits.clone())
+
+
+def frozen_logits(lm: CausalLM) -> PreTrainedModel | FrozenLogits:
+    """The LM as one factor of a product."""
+    return lm.model if lm.precision == "float32" else FrozenLogits(lm)
+
+
 def make_baseline(
-    recipe: BaselineRecipe, lm: CausalLM, length: int, seed: int
+    recipe: RalmRecipe | BalmRecipe, lm: CausalLM, length: int, seed: int
 ) -> PreTrainedModel | NgramLM | ProductLM:
     """The baseline before its training. It holds a copy of the LM: training may move it to another device."""
     shape = recipe if isinstance(recipe, BalmRecipe) else recipe.shape
@@ -123,7 +141,7 @@ def make_baseline(
             model = AutoModelForCausalLM.from_config(lm.model.config)
     tables = recipe.ngram_tables
     trained = model if tables is None else NgramLM(model, NgramTables(**tables.model_dump()), seed)
-    return trained if isinstance(recipe, BalmRecipe) else ProductLM(copy.deepcopy(lm.model), trained)
+    return trained if isinstance(recipe, BalmRecipe) else ProductLM(copy.deepcopy(frozen_logits(lm)), trained)
 
 
 def num_parameters(model: nn.Module) -> int:

@@ -1,15 +1,17 @@
 """The logits that predict given continuations, a few rows at a time, the prefixes run once where they can be."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.language_model import PREFIXES_AT_ONCE
 from lexergy.models.causal.log_probs import rows_at_once
-from lexergy.models.causal.runtimes.shared_prefix import Continuations, SharedPrefix
+from lexergy.models.causal.runtimes.shared_prefix import SharedPrefix
 
 
 class RowLogits(NamedTuple):
@@ -42,10 +44,24 @@ def row_logits(
 
 def whole_row_logits(lm: FrozenModel, rows: Tensor, length: int, with_states: bool) -> RowLogits:
     """Of rows whose last `length` tokens are the continuation, in one pass."""
-    output = lm.model(input_ids=lm.with_start(rows), output_hidden_states=with_states, use_cache=False)
+    output = lm.reader().read(lm.with_start(rows), with_states=with_states)
     states = [layer[:, -length:] for layer in output.hidden_states or ()]
     logits, before = output.logits[:, -length - 1 : -1].float(), lm.contexts(rows)[:, -length - 1 : -1]
     return RowLogits(rows, lm.correct(logits, before), states)
+
+
+@contextmanager
+def logits_only_at(model: PreTrainedModel, places: Tensor) -> Iterator[None]:  # (n,)
+    """Let the output layer, the dearest of a large vocabulary, see only these places of each row."""
+
+    def choose(layer: nn.Module, states: tuple[Tensor]) -> tuple[Tensor]:  # (b, T, D) -> (b, n, D)
+        return (states[0][:, places],)
+
+    hook = model.get_output_embeddings().register_forward_pre_hook(choose)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def shared_row_logits(lm: FrozenModel, rows: Tensor, shared_length: int, with_states: bool) -> RowLogits:
@@ -69,7 +85,7 @@ def _continuation_logits(
     tokens = continuation if with_states else continuation[:, :-1]
     if tokens.shape[1] == 0:
         return first.clone(), ()
-    fed = Continuations(lm.model, shared, len(continuation), length)
+    fed = lm.reader().reading(shared, len(continuation), length)
     output = fed.feed(tokens, output_hidden_states=with_states)
     logits = torch.cat((first, output.logits[:, : length - 1].float()), 1)
     return logits, output.hidden_states or ()

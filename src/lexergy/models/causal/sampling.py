@@ -1,6 +1,7 @@
 """Drawing many continuations of each prefix, each with its log-probability under the distribution it was drawn from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,18 +10,25 @@ from torch import Tensor
 
 from lexergy.core.decoding import FORKS, Decoding, Draw, draw, pick, truncated_log_probs
 from lexergy.core.random import successors, uniforms
-from lexergy.core.vocabulary import summarise
+from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.models.causal.batches import in_batches
 from lexergy.models.causal.frozen import FrozenModel
+from lexergy.models.causal.runtimes.choice import Rows
 from lexergy.models.causal.samples import Samples
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.causal.states import PooledStates, pooled_given
 from lexergy.models.causal.stopping import StopStrings
 from lexergy.progress import count
 
+FEW_ROWS = 128
+PLAIN = Decoding()
+
 
 class Resampler(Protocol):
-    """Whoever decides, while texts are drawn, which of them go on."""
+    """Whoever decides, while texts are drawn, by what, and which of them go on."""
+
+    def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> Tensor | None:
+        """The logits (R, V) that the token after `step` others is drawn by; None: those of the LM."""
 
     def after(self, length: int, written: "Written", pool: PooledStates | None) -> Tensor | None:
         """After so many tokens: row r goes on from row `index[r]` (R,), of the same prefix; None: all as they are."""
@@ -75,46 +83,86 @@ def sample_batch(
     written = Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
     reads_states = features is not None and bool(features.layers)
     given = lm.contexts(prefix)[:, -1].repeat_interleave(num_samples, 0)  # (R, n)
-    for step in range(length):
-        logits = lm.correct(logits, written.before(step, given))
-        numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten()
-        numbers = successors(numbers.to(logits.device), FORKS)
-        summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
-        counted = written.alive
-        count(len(logits))
-        drawn = draw(logits, numbers, sampling.decoding, summary)
-        if sampling.kept is not None:
-            drawn = _keeping(drawn, logits, sampling.kept[:, step], sampling.decoding)
-        chosen = written.add(step, drawn)
-        if pool is not None and summary is not None:
-            pool.add_statistics(step, logits, chosen, summary)
-        last = step == length - 1 or written.has_ended()
-        if last and not reads_states:
-            break
-        output: Any = rows.feed(
-            chosen.unsqueeze(-1),
-            model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
-            output_hidden_states=reads_states,
-        )
-        if pool is not None and reads_states:
-            pool.add_states(output.hidden_states, counted.unsqueeze(-1))
-        if last:
-            break
-        logits = output.logits[:, -1].float()
-        index = None if sampling.resampler is None else sampling.resampler.after(step + 1, written, pool)
-        if index is not None:
-            logits = logits[index]
-            rows.reorder(index)
-            written.reorder(index)
-            if pool is not None:
-                pool.reorder(index)
+    with _threads_beside(rows, len(logits)):
+        for step in range(length):
+            logits = lm.correct(logits, written.before(step, given))
+            numbers = uniforms(sampling.seed, streams, step, first_sample, num_samples).flatten()
+            numbers = successors(numbers.to(logits.device), FORKS)
+            summary = None if pool is None else summarise(logits)  # read once for the draw and the statistics
+            counted = written.alive
+            count(len(logits))
+            chosen = written.add(step, _drawn(step, logits, summary, numbers, sampling, written))
+            if pool is not None and summary is not None:
+                pool.add_statistics(step, logits, chosen, summary)
+            last = step == length - 1 or written.has_ended()
+            if last and not reads_states:
+                break
+            output: Any = rows.feed(
+                chosen.unsqueeze(-1),
+                model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
+                output_hidden_states=reads_states,
+            )
+            if pool is not None and reads_states:
+                pool.add_states(output.hidden_states, counted.unsqueeze(-1))
+            if last:
+                break
+            logits = output.logits[:, -1].float()
+            index = None if sampling.resampler is None else sampling.resampler.after(step + 1, written, pool)
+            if index is not None:
+                logits = logits[index]
+                rows.reorder(index)
+                written.reorder(index)
+                if pool is not None:
+                    pool.reorder(index)
     shape = (len(prefix), num_samples)
     return Samples(
         written.tokens.view(*shape, -1).cpu(),
         written.log_prob.view(shape).cpu(),
         written.lengths.view(shape).cpu(),
         None if pool is None else pool.pooled(written.lengths).view(*shape, -1).cpu(),
+        None if sampling.resampler is None else written.log_ratio.view(shape).cpu(),
     )
+
+
+@contextmanager
+def _threads_beside(rows: Rows, num_rows: int) -> Iterator[None]:
+    """One thread of torch's where a runtime has threads of its own and rows are few.
+
+    What torch computes is then over before a second thread has come, and that one would spin where the runtime's works.
+    """
+    threads = torch.get_num_threads()
+    if rows.has_own_threads and num_rows < FEW_ROWS:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _drawn(
+    step: int,
+    logits: Tensor,  # (R, V)
+    summary: VocabularySummary | None,
+    numbers: Tensor,  # (R, F)
+    sampling: Sampling,
+    written: "Written",
+) -> Draw:
+    """The next token of each row, by the LM or by what is proposed in its place."""
+    proposed = None
+    if sampling.resampler is not None and summary is not None:
+        proposed = sampling.resampler.proposal(step, logits, summary)
+    source, decoding = (logits, sampling.decoding) if proposed is None else (proposed, PLAIN)
+    drawn = draw(source, numbers, decoding, summary if proposed is None else None)
+    if sampling.kept is not None:
+        drawn = _keeping(drawn, source, sampling.kept[:, step], decoding)
+    return drawn if proposed is None or summary is None else _by_the_lm(drawn, logits, summary, written)
+
+
+def _by_the_lm(drawn: Draw, logits: Tensor, summary: VocabularySummary, written: "Written") -> Draw:
+    """What was drawn from a proposal, with its log-probability by the LM; how much that is more is noted."""
+    log_prob = pick(logits, drawn.tokens).double() - summary.log_mass().logsumexp(-1)
+    written.log_ratio = written.log_ratio + (log_prob - drawn.log_prob).masked_fill(~written.alive, 0)
+    return Draw(drawn.tokens, log_prob)
 
 
 def _keeping(drawn: Draw, logits: Tensor, kept: Tensor, decoding: Decoding) -> Draw:  # (R, V), (B,)
@@ -136,6 +184,7 @@ class Written:
         self.stop = stop
         self.tokens = torch.full((num_rows, length), end_token or 0, device=device)
         self.log_prob = torch.zeros(num_rows, dtype=torch.float64, device=device)
+        self.log_ratio = torch.zeros(num_rows, dtype=torch.float64, device=device)  # log P_LM - log q
         self.lengths = torch.full((num_rows,), length, device=device)
         self.alive = torch.ones(num_rows, dtype=torch.bool, device=device)
 
@@ -158,7 +207,7 @@ class Written:
     def reorder(self, index: Tensor) -> None:  # (R,)
         """Row r goes on from what row `index[r]` has written."""
         self.tokens, self.log_prob = self.tokens[index], self.log_prob[index]
-        self.lengths, self.alive = self.lengths[index], self.alive[index]
+        self.lengths, self.alive, self.log_ratio = self.lengths[index], self.alive[index], self.log_ratio[index]
 
     def has_ended(self) -> bool:
         return (self.end_token is not None or self.stop is not None) and not bool(self.alive.any())

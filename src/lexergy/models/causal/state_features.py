@@ -114,7 +114,7 @@ def token_statistics(logits: Tensor, tokens: Tensor, summary: VocabularySummary)
     """
     log_total, entropy, variance = summary.moments()
     log_prob = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).double() - log_total
-    log_rank = ranks(logits, tokens).double().log1p()
+    log_rank = ranks(logits, tokens, summary.maximum).double().log1p()
     return torch.stack((log_prob, entropy, variance, log_rank), -1).float()
 
 

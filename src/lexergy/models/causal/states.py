@@ -7,13 +7,19 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from lexergy.core.batches import batches_by_length
 from lexergy.core.ends import inside
 from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.errors import LexergyError
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.log_probs import rows_at_once
-from lexergy.models.causal.row_logits import row_logits, shared_row_logits, whole_row_logits
+from lexergy.models.causal.row_logits import logits_only_at, row_logits, shared_row_logits, whole_row_logits
 from lexergy.models.causal.state_features import StateFeatures, pool_statistics, token_moments, token_statistics
+from lexergy.models.inference.linears import fast_linears
+from lexergy.models.inference.ragged import batches_of_tokens, reads_ragged, run_ragged
+from lexergy.models.loading.devices import tokens_at_once
+
+TOKENS_AT_ONCE = 2**9  # their logits are 100 MB with a vocabulary of 49,152
 
 
 class PooledStates:
@@ -135,9 +141,7 @@ def marked_features(
 
 def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> Tensor:
     """Of each token of rows (B, L) after the first: (B, L - 1, F)."""
-    if features.statistics != "moments":
-        raise LexergyError(f"`statistics` is {features.statistics!r}; a single token has only 'moments'.")
-    features.check(lm.last_state_layer)
+    _check_moments(lm, features)
     tokens = lm.check_rows(tokens, 1)
     length = tokens.shape[1] - 1
     parts = []
@@ -149,6 +153,53 @@ def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> 
         )
         parts.append(torch.cat((*(states[layer].float() for layer in features.layers), token_moments(statistics)), -1))
     return torch.cat(parts).cpu()
+
+
+def _check_moments(lm: FrozenModel, features: StateFeatures) -> None:
+    if features.statistics != "moments":
+        raise LexergyError(f"`statistics` is {features.statistics!r}; a single token has only 'moments'.")
+    features.check(lm.last_state_layer)
+
+
+def token_features_of(lm: FrozenModel, rows: Sequence[Tensor], features: StateFeatures) -> list[Tensor]:
+    """Of each token after the first of rows of any lengths (L,), at least 2: (L - 1, F) each.
+
+    They are read end to end where the model can be (`models.ragged`), and with rows of similar length where not.
+    """
+    lengths = [len(row) for row in rows]
+    ragged = lm.precision == "float32" and reads_ragged(lm.model, causal=True)
+    most = TOKENS_AT_ONCE if ragged else tokens_at_once(lm.model)
+    batches = batches_of_tokens(lengths, most) if ragged else batches_by_length(lengths, most)
+    read = _end_to_end if ragged else _padded
+    by_place: dict[int, Tensor] = {}
+    with fast_linears(lm.model):
+        for places in batches:
+            by_place.update(zip(places, read(lm, [rows[place] for place in places], features), strict=True))
+    return [by_place[place] for place in range(len(rows))]
+
+
+def _padded(lm: FrozenModel, rows: Sequence[Tensor], features: StateFeatures) -> list[Tensor]:
+    # No token sees the padding behind it.
+    read = token_features(lm, pad_sequence(list(rows), batch_first=True), features)  # (b, L - 1, F)
+    return [own[: len(row) - 1] for own, row in zip(read, rows, strict=True)]
+
+
+def _end_to_end(lm: FrozenModel, rows: Sequence[Tensor], features: StateFeatures) -> Sequence[Tensor]:
+    _check_moments(lm, features)
+    rows = [lm.check_rows(row[None], 1)[0] for row in rows]
+    started = [lm.with_start(row[None])[0] for row in rows]
+    # Of each row the tokens before another, the start token apart.
+    ends = torch.tensor([len(row) for row in started]).cumsum(0)
+    predicting = torch.cat([torch.arange(end - len(row), end - 1) for end, row in zip(ends, rows, strict=True)])
+    with logits_only_at(lm.model, predicting):
+        output = run_ragged(
+            lm.model, started, causal=True, output_hidden_states=bool(features.layers), use_cache=False
+        )  # (1, T, ...)
+    before = torch.cat([lm.contexts(row[None])[0, 1:-1] for row in rows])
+    logits = lm.correct(output.logits[0].float(), before)  # (T', V)
+    statistics = token_statistics(logits, torch.cat([row[1:] for row in rows]), summarise(logits))
+    states = [output.hidden_states[layer][0, predicting + 1].float() for layer in features.layers]
+    return torch.cat((*states, token_moments(statistics)), -1).split([len(row) - 1 for row in rows])
 
 
 def next_token_features(

@@ -13,6 +13,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.architectures.initialisation import initialised_from
 from lexergy.models.cloze.bodies import BodyShape, body_config, make_body, start_embeddings
 from lexergy.models.cloze.transfer import copy_weights, first_layers
+from lexergy.models.inference.ragged import encoder_states
 
 ROWS_AT_ONCE = 256
 
@@ -167,7 +168,7 @@ class ElectricModel(PreTrainedModel):
         attention_mask: Tensor | None = None,  # (B, L), False on the padding behind shorter rows
         **kwargs: Any,
     ) -> ElectricOutput:
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state  # (B, L, D)
+        states = encoder_states(self.encoder, input_ids, attention_mask)  # (B, L, D)
         energies = self.energy(states).squeeze(-1)  # (B, L)
         if self.token_bias is not None:
             energies = energies + self.token_bias(input_ids).squeeze(-1)

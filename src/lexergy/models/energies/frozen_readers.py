@@ -16,6 +16,7 @@ from lexergy.models.causal.states import marked_features
 from lexergy.models.causal.text_starts import start_of_text
 from lexergy.models.energies.backbones import Backbone
 from lexergy.models.energies.text import ReadText, TextReader, max_positions
+from lexergy.models.inference.linears import fast_linears
 from lexergy.models.loading.devices import tokens_at_once
 
 
@@ -57,7 +58,13 @@ class LMReader:
     def lm(self) -> CausalLM:
         """The LM as it reads here."""
         given = self._given
-        return CausalLM(given.model, given.tokenizer, start_token=start_of_text(given), source=given.source)
+        return CausalLM(
+            given.model,
+            given.tokenizer,
+            start_token=start_of_text(given),
+            source=given.source,
+            precision=given.precision,
+        )
 
     @cached_property
     def text(self) -> TextReader:
@@ -135,7 +142,8 @@ class EncoderReader:
 
     def _read(self, texts: Sequence[ReadText]) -> Tensor:  # -> (R, F)
         rows = self.text.pad(texts, self.network.device)
-        output = self.network(input_ids=rows.tokens, attention_mask=rows.attention, output_hidden_states=True)
+        with fast_linears(self.network):
+            output = self.network(input_ids=rows.tokens, attention_mask=rows.attention, output_hidden_states=True)
         weight = (rows.continuation / rows.continuation.sum(1, keepdim=True)).unsqueeze(-1)  # (R, L, 1)
         return torch.cat([(output.hidden_states[layer].float() * weight).sum(1) for layer in self._layers], -1)
 

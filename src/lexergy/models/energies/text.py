@@ -102,6 +102,11 @@ class TextReader:
         """The most tokens of a text that fit beside the special ones."""
         return self.max_length - len(self._before) - len(self._after)
 
+    @property
+    def edges(self) -> tuple[list[int], list[int]]:
+        """The special tokens before and after a text."""
+        return self._before, self._after
+
     def own_rows(self, texts: Sequence[list[int]], device: torch.device) -> Rows:
         """Texts in the encoder's own tokens, without special ones, padded on the right; all is continuation."""
         rows = [

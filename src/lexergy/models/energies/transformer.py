@@ -40,6 +40,8 @@ from lexergy.models.energies.text import (
     token_rows,
     whole_sequences,
 )
+from lexergy.models.inference.linears import fast_linears
+from lexergy.models.inference.ragged import encoder_states, ragged_states, reads_ragged
 from lexergy.models.loading.places import located, portable
 from lexergy.models.loading.tokenizer import load_tokenizer
 from lexergy.recipes.sections.energies import EncoderEnergyRecipe, LoraRecipe, TransformerEnergyRecipe
@@ -227,6 +229,10 @@ class TransformerEnergy(EnergyModel):
                 f"`pooling` is {self.config.pooling!r}; expected 'continuation' for an energy that is a mean over "
                 "a text's tokens."
             )
+        if self.ngrams is None and reads_ragged(self.backbone):
+            before, after = (torch.tensor(edge, dtype=torch.long) for edge in self.reader.edges)
+            states = ragged_states(self.backbone, [torch.cat((before, text, after)) for text in texts])
+            return [self.head(own[len(before) : len(own) - len(after)]).squeeze(-1) for own in states]
         rows = self.reader.own_rows([text.tolist() for text in texts], self.device)
         energies = self.head(self._read(rows)).squeeze(-1)  # (N, L)
         return [own[inside].cpu() for own, inside in zip(energies, rows.continuation, strict=True)]
@@ -242,9 +248,12 @@ class TransformerEnergy(EnergyModel):
             # A mask of four dimensions is taken as it is, whatever the architecture and attention kernel.
             length = rows.tokens.shape[1]
             attention = torch.zeros(1, 1, length, length, dtype=self.dtype, device=rows.tokens.device)
+        if ngrams is None and self.config.backbone_kind != CAUSAL_LM:
+            return encoder_states(self.backbone, rows.tokens, attention)
         inputs = self._inputs(rows.tokens, ngrams)
         kwargs = {"use_cache": False} if self.config.backbone_kind == CAUSAL_LM else {}
-        return self.backbone(**inputs, attention_mask=attention, **kwargs).last_hidden_state
+        with fast_linears(self.backbone):
+            return self.backbone(**inputs, attention_mask=attention, **kwargs).last_hidden_state
 
     def _inputs(self, tokens: Tensor, ngrams: Tensor | None) -> Inputs:
         if self.ngram_input is None:

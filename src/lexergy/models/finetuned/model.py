@@ -17,6 +17,7 @@ from lexergy.models.cloze.bodies import make_body
 from lexergy.models.energies.backbones import Backbone, state_width
 from lexergy.models.finetuned.heads import SequenceHead, SpanHead
 from lexergy.models.finetuned.rows import Batch, Row, RowWriter
+from lexergy.models.inference.ragged import encoder_states
 from lexergy.models.loading.bars import without_bars
 from lexergy.models.loading.devices import default_device, device_of
 from lexergy.models.loading.sources import model_type_of
@@ -76,10 +77,8 @@ class FinetunedEncoder(PreTrainedModel):
         return model
 
     def states(self, batch: Batch) -> Tensor:  # (B, L, D)
-        inputs: dict[str, Tensor] = {"input_ids": batch.tokens, "attention_mask": batch.attended.long()}
-        if getattr(self.encoder.config, "type_vocab_size", 0) > 1 and _takes_segments(self.encoder):
-            inputs["token_type_ids"] = batch.segments
-        return self.encoder(**inputs).last_hidden_state
+        has_segments = getattr(self.encoder.config, "type_vocab_size", 0) > 1 and _takes_segments(self.encoder)
+        return encoder_states(self.encoder, batch.tokens, batch.attended, batch.segments if has_segments else None)
 
     def forward(self, batch: Batch) -> Tensor:  # (B, n): logits of labels, or the standardised estimate
         assert isinstance(self.head, SequenceHead)

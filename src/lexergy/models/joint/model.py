@@ -10,6 +10,7 @@ from torch import Tensor
 from lexergy.core.candidates import GivenCandidate
 from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.perplexity import PerplexityEstimate, perplexity_from_weights
+from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.core.estimation.smc import Resampling, Twist
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
@@ -19,6 +20,7 @@ from lexergy.models.joint.reranking import Reranked, WeighedBy, rerank
 from lexergy.models.joint.sampling import Generation, joint_sample
 from lexergy.models.joint.smc import NUM_RUNS, ParticleFacts, fit_twist, run_populations, runs_beside, smc_sample
 from lexergy.models.joint.steps import NextTokens, StepProbabilities, next_tokens, step_probabilities
+from lexergy.models.joint.tilts import fit_tilt
 from lexergy.models.joint.token_by_token import TokenGeneration, generate_tokens
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
@@ -168,6 +170,24 @@ class ResidualEBM(WeighedLM):
         prefix = torch.as_tensor(prefix_tokens).cpu()
         ids = range(len(prefix))
         return fit_twist(self, prefix, length=length, num_samples=num_samples, seed=seed, prefix_ids=ids)
+
+    def fit_tilt(
+        self,
+        prefix_tokens: Tensor,  # (B, P)
+        *,
+        length: int,
+        num_samples: int = 16,
+        seed: int = 0,
+        twist: Twist | None = None,
+    ) -> TokenTilt:
+        """What each next token will add to the energy, guessed from samples of prefixes, for `Resampling(tilt=...)`.
+
+        SMC then draws tokens by that guess too. As for `fit_twist`, take another seed or other prefixes than for what
+        it is used for; with a twist, it should be the same.
+        """
+        prefix = torch.as_tensor(prefix_tokens).cpu()
+        settings: dict[str, Any] = {"length": length, "num_samples": num_samples, "seed": seed, "twist": twist}
+        return fit_tilt(self, prefix, prefix_ids=range(len(prefix)), **settings)[0]
 
     def generate(
         self,

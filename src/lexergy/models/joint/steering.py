@@ -8,6 +8,7 @@ from torch import Tensor
 from lexergy.core.estimation import smc
 from lexergy.core.estimation.smc import Population, Resampling
 from lexergy.core.random import uniforms
+from lexergy.core.vocabulary import VocabularySummary
 from lexergy.models.causal.sampling import Written
 from lexergy.models.causal.states import PooledStates
 from lexergy.models.joint.weights import WeighedLM
@@ -34,16 +35,21 @@ class Steering:
         self._length, self._first_run, self._kept = length, first_run, kept is not None
         self._seed, self._streams = seed, streams
 
+    def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> Tensor | None:
+        tilt = self._resampling.tilt
+        return None if tilt is None else tilt.tilted(step, logits, summary)
+
     def after(self, length: int, written: Written, pool: PooledStates | None) -> Tensor | None:
         if length % self._resampling.every:
             return None
         energy = energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape)
         alive = written.alive.view(self._shape).cpu()
+        log_ratio = written.log_ratio.view(self._shape).cpu()  # part of what a text so far is worth
         # The sampler's own numbers are those of steps 0 .. T - 1, and that of the last choice stands at T.
         numbers = uniforms(self._seed, self._streams, self._length + length, self._first_run, self._shape[1])  # (B, M)
         before = self.population.num_resamplings
         self.population, ancestors = smc.resample(
-            self.population.weighed(self._twist.log_twist(energy, length)),
+            self.population.weighed(self._twist.log_twist(energy, length) + log_ratio),
             numbers,
             below=self._resampling.below,
             keep_first=self._kept,
@@ -62,6 +68,9 @@ class Seen:
         self.partial: list[Tensor] = []  # (B, n) each
         self.alive: list[Tensor] = []  # (B, n) each
         self._joint, self._prefix, self._shape = joint, prefix, shape
+
+    def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> None:
+        """Samples of the LM are looked at."""
 
     def after(self, length: int, written: Written, pool: PooledStates | None) -> None:
         self.partial.append(energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape))

@@ -16,6 +16,7 @@ from lexergy.core.mcmc.metropolis import Energy
 from lexergy.core.mcmc.remembered import RememberedRows
 from lexergy.core.vocabulary import NEVER
 from lexergy.errors import LexergyError
+from lexergy.models.inference.linears import fast_linears
 from lexergy.models.loading.devices import default_device, device_of, tokens_at_once
 from lexergy.models.loading.weights import load_masked_lm
 from lexergy.storage import fetched_source
@@ -229,7 +230,7 @@ def logits_at(
     for layer in _feed_forward_layers(model)[-1:]:
         hooks += [layer.register_forward_pre_hook(choose), layer.register_forward_hook(put_back)]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), fast_linears(model):
             logits = model(input_ids=inputs.to(device), attention_mask=mask).logits  # (M, V)
     finally:
         for hook in hooks:

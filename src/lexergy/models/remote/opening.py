@@ -9,18 +9,18 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, read_reference
 from lexergy.models.remote.lm import RemoteLM
 from lexergy.recipes.sections.remote import REMOTE, is_remote
-from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.runtime import Precision, Runtime
 
 _EXPECTED = f"{REMOTE}http://127.0.0.1:8080#tokenizer=smollm2-135m"
 
 
-def open_lm(source: str | Path, *, runtime: Runtime = "auto") -> LanguageModel:
+def open_lm(source: str | Path, *, runtime: Runtime = "auto", precision: Precision | None = None) -> LanguageModel:
     """A `RemoteLM` for `openai:http://...#tokenizer=...&model=...`, else a `CausalLM`; or a folder of either."""
     reference = read_reference(Path(source))
     if reference is not None and is_remote(reference["source"]):
         return RemoteLM.from_pretrained(source)
     if not is_remote(str(source)):
-        return CausalLM.from_pretrained(source, runtime=runtime)
+        return CausalLM.from_pretrained(source, runtime=runtime, precision=precision)
     url, _, settings = str(source).removeprefix(REMOTE).partition("#")
     return RemoteLM(url, **_settings(settings, str(source)))
 

@@ -44,9 +44,7 @@ def causal_scorer(lm: CausalLM) -> Scorer:
     def token_scores(rows: Tensor, is_token: Tensor) -> Tensor:  # no token sees the padding behind it
         rows = rows.to(lm.device)
         return token_log_prob(
-            lambda chunk: lm.correct(
-                lm.model(input_ids=chunk, use_cache=False).logits[:, :-1], lm.contexts(chunk)[:, 1:-1]
-            ),
+            lambda chunk: lm.correct(lm.reader().read(chunk).logits[:, :-1], lm.contexts(chunk)[:, 1:-1]),
             rows,
             rows[:, 1:],
             lm.vocab_size,
@@ -60,7 +58,8 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         edges=([start], []),
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
         tokens_at_once=tokens_at_once(lm.model),
-        tree_scores=_tree_scores_of(lm) if reads_trees(lm.model, lm.device) else None,
+        tree_scores=_tree_scores_of(lm) if lm.precision == "float32" and reads_trees(lm.model, lm.device) else None,
+        networks=(lm.model,),
     )
 
 

@@ -69,4 +69,5 @@ def electric_scorer(
         max_length=max_length_of(tokenizer, model.encoder, *([] if generator is None else generator.bodies)),
         passes=passes,
         tokens_at_once=tokens_at_once(model),
+        networks=(model,) if generator is None else (model, generator),
     )

@@ -43,6 +43,7 @@ def masked_scorer(lm: MaskedLM) -> Scorer:
         passes="n",
         tokens_at_once=tokens_at_once(lm.model),
         batch_cost=BATCH_COST_OF_N_PASSES if can_pad else 0,
+        networks=(lm.model,),
     )
     scorer.edition = "special tokens are no values"
     return scorer

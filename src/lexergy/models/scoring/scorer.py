@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import BATCH_COST, batches_by_length
 from lexergy.errors import LexergyError
 from lexergy.models.causal.prefix_tree import PrefixTree, prefix_trees
+from lexergy.models.inference.linears import fast_linears
 from lexergy.models.loading.devices import TOKENS_AT_ONCE_CPU
 from lexergy.models.scoring.frequencies import WordFrequencies
 
@@ -81,6 +82,7 @@ class Scorer:
         tokens_at_once: int = TOKENS_AT_ONCE_CPU,
         batch_cost: float = BATCH_COST,
         tree_scores: TreeScores | None = None,
+        networks: Sequence[nn.Module] = (),
     ) -> None:
         self.kind = kind
         self.tokenizer = tokenizer
@@ -88,6 +90,7 @@ class Scorer:
         self.frequencies: Tensor | None = None  # (V,), log p of each token without its context
         self._token_scores = token_scores
         self._tree_scores = tree_scores
+        self._networks = networks  # whose linear layers compute
         self._before, self._after = edges
         self._num_edges = sum(map(len, edges))
         self._tokens_at_once = tokens_at_once
@@ -101,7 +104,8 @@ class Scorer:
             return []
         encoded = self._encode(texts)
         rows = [_Row(number, row) for number, ids in enumerate(encoded["input_ids"]) for row in self._rows(ids)]
-        scores = self._row_scores([row.tokens for row in rows])
+        with fast_linears(*self._networks):
+            scores = self._row_scores([row.tokens for row in rows])
         parts: list[list[list[float]]] = [[] for _ in texts]
         for row, values in zip(rows, scores, strict=True):
             if any(map(math.isnan, values)):

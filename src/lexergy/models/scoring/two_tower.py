@@ -35,6 +35,7 @@ def two_tower_scorer(model: TwoTowerModel, tokenizer: PreTrainedTokenizerBase) -
         edges=([start], [end]),
         max_length=max_length_of(tokenizer, model.bodies[0]),
         tokens_at_once=tokens_at_once(model),
+        networks=(model,),
     )
 
 

@@ -15,7 +15,7 @@ from lexergy.recipes.sections.local_residuals import (
 )
 from lexergy.recipes.sections.packaged import PACKAGED_LMS
 from lexergy.recipes.sections.remote import REMOTE, full_source, is_remote
-from lexergy.recipes.sections.runtime import Runtime
+from lexergy.recipes.sections.runtime import Precision, Runtime, in_precision
 from lexergy.recipes.sections.section import PositiveInt, Section
 from lexergy.recipes.sections.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.sections.training import TrainingRecipe
@@ -70,10 +70,11 @@ class LMRecipe(Section):
     as they are. The corrected LM is the base LM of all that follows.
 
     `runtime` computes the sampler's steps of an LM that runs here: torch, openvino, or auto, which takes OpenVINO where
-    it is installed and can. No stage is redone for another one, whose numbers differ by rounding.
+    it is installed and can. No stage is redone for another one, whose numbers differ by rounding. In the `precision`
+    bfloat16 it is another LM, sampled and scored by OpenVINO on a processor that has it; a training stays in float32.
     """
 
-    added_later = frozenset({"finetune", "tokenizer", "model", "residual", "residual_fit"})
+    added_later = frozenset({"finetune", "tokenizer", "model", "residual", "residual_fit", "precision"})
 
     source: str | None = None
     tokenizer: str | None = None
@@ -84,6 +85,7 @@ class LMRecipe(Section):
     residual: Annotated[tuple[AnyLocalResidualRecipe, ...], AfterValidator(in_order)] = ()
     residual_fit: ResidualFitRecipe = ResidualFitRecipe()
     runtime: Runtime = Field(default="auto", exclude=True)
+    precision: Precision = "float32"
 
     @model_validator(mode="after")
     def _one_origin(self) -> "LMRecipe":
@@ -96,6 +98,8 @@ class LMRecipe(Section):
             raise ValueError(
                 "`finetune` is for an LM from a `source`; leave it out with `train`, which trains it whole"
             )
+        if self.train is not None and self.precision != "float32":
+            raise ValueError("`precision` is for an LM from a `source`; leave it out with `train`")
         if self.is_remote:
             self._check_remote()
         elif self.tokenizer is not None or self.model is not None:
@@ -113,6 +117,8 @@ class LMRecipe(Section):
             raise ValueError(f"`finetune` trains weights, and those of {self.source} are elsewhere; leave it out")
         if self.residual:
             raise ValueError(f"`residual` changes logits, and those of {self.source} are elsewhere; leave it out")
+        if self.precision != "float32":
+            raise ValueError(f"`precision` is for an LM that runs here, and {self.source} runs elsewhere; leave it out")
         if self.runtime != "auto":
             raise ValueError(f"`runtime` is for an LM that runs here, and {self.source} runs elsewhere; leave it out")
 
@@ -139,6 +145,7 @@ class LMRecipe(Section):
         return self.source if self.finetune is None else f"{self.source}, fine-tuned in this run"
 
     def _corrected(self, name: str) -> str:
+        name = in_precision(name, self.precision)
         kinds = ", ".join(residual.kind for residual in self.residual)
         return f"{name}, corrected by {kinds}" if kinds else name
 

@@ -213,7 +213,7 @@ def _drafts(
 ) -> list[dict[str, Any]]:  # (P,)
     """The pieces of one text of the batch, but for their words: the candidate drawn, or those of lowest energy."""
     manner, first_chunk, energy, own = text.manner, text.chunks == 0, drawn.energy[row], slice(row, row + 1)
-    tokens, log_prob, lengths, _ = drawn.samples
+    tokens, log_prob, lengths = drawn.samples[:3]
     samples = Samples(tokens[own], log_prob[own], lengths[own], None)
     rows = [tokens[:length] for tokens, length in zip(samples.tokens[0], samples.lengths[0].tolist(), strict=True)]
     log_weights = drawn.log_weights[row]  # (n,)

@@ -12,7 +12,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.runtimes import choice as runtime
 from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
-from lexergy.models.causal.runtimes.openvino_rows import _KEPT, MANY_ROWS, compiled
+from lexergy.models.causal.runtimes.openvino_steps import _KEPT, MANY_ROWS, Form, compiled
 from lexergy.models.causal.runtimes.openvino_weights import numbered
 from lexergy.models.causal.runtimes.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
 from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
@@ -31,8 +31,13 @@ def skewed(**settings) -> LlamaForCausalLM:
     return model.eval().requires_grad_(False)
 
 
+def _difference(states, same):
+    """In parts of the largest: rounding is no more, however large the states of a layer are."""
+    return (states - same).abs().max() / states.abs().max()
+
+
 def compared(model, prefix, num_samples, length):
-    """The largest differences of logits and of states between both runtimes, step by step."""
+    """The largest differences of logits, and of states in parts of the largest, between both runtimes, step by step."""
     num_rows = len(prefix) * num_samples
     tokens = random_tokens(num_rows, length, vocab_size=VOCAB, seed=1)
     with torch.inference_mode():
@@ -42,18 +47,18 @@ def compared(model, prefix, num_samples, length):
         for token in tokens.split(1, 1):
             expected, given = (rows.feed(token, output_hidden_states=True) for rows in (here, there))
             pairs = zip(expected.hidden_states, given.hidden_states, strict=True)
-            yield (expected.logits - given.logits).abs().max(), max((a - b).abs().max() for a, b in pairs)
+            yield (expected.logits - given.logits).abs().max(), max(_difference(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
 @pytest.mark.parametrize(("prefixes", "samples"), [(1, 5), (3, 1), (3, 4)])
 def test_logits_and_states_are_those_of_torch(heads, kv_heads, prefixes, samples):
-    """Over 19 steps, so that room is made twice for own tokens."""
+    """Over 40 steps, which begin in the first block of keys and values and end in the second."""
     model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
     prefix = random_tokens(prefixes, 7, vocab_size=VOCAB)
-    for logits, states in compared(model, prefix, samples, 19):
+    for logits, states in compared(model, prefix, samples, 40):
         assert logits < 1e-4
-        assert states < 1e-4
+        assert states < 1e-5
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
@@ -88,7 +93,7 @@ def test_scaled_rotary_positions_are_followed():
     model = skewed(rope_parameters=scaling, head_dim=12)
     for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 2, 5):
         assert logits < 1e-4
-        assert states < 1e-4
+        assert states < 1e-5
 
 
 def test_the_base_model_leaves_the_head_out():
@@ -178,7 +183,7 @@ def test_few_rows_read_whole_numbers_to_the_same_logits():
     assert compiled(model, MANY_ROWS).name == "openvino"
     for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 3, 5):
         assert logits < 1e-4
-        assert states < 1e-4
+        assert states < 1e-5
 
 
 def test_batches_and_chunks_are_computed_as_the_whole_call_is():
@@ -188,9 +193,9 @@ def test_batches_and_chunks_are_computed_as_the_whole_call_is():
     wanted = {"num_samples": MANY_ROWS, "max_new_tokens": 3}
     lm.sample(prefix, **wanted, rows_per_batch=7)
     list(lm.sample_chunks(prefix, **wanted, chunk_size=50))
-    assert list(_KEPT[model].steps) == [False]
+    assert list(_KEPT[model].steps) == [Form("float32", False)]
     lm.sample(prefix, num_samples=4, max_new_tokens=3)
-    assert sorted(_KEPT[model].steps) == [False, True]
+    assert sorted(_KEPT[model].steps) == [Form("float32", False), Form("float32", True)]
 
 
 def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):
@@ -203,6 +208,26 @@ def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):
     assert not uses_openvino(tiny_llama(VOCAB, 16).double(), "auto")
     monkeypatch.setattr(runtime, "find_spec", lambda name: None)
     assert not uses_openvino(model, "auto")
+
+
+def test_torch_steps_in_where_the_graph_cannot_be_built(monkeypatch, caplog):
+    """As with a version of OpenVINO whose attention has other inputs."""
+    from lexergy.models.causal.runtimes import openvino_steps
+
+    def broken(model, as_numbers):
+        raise RuntimeError("Node validation failed\nPagedAttentionExtension expects 29 inputs")
+
+    monkeypatch.setattr(openvino_steps, "layers_graph", broken)
+    monkeypatch.setattr(runtime, "WORTH_COMPILING", 1000)
+    model, prefix = skewed(), random_tokens(1, 5, vocab_size=VOCAB)
+    wanted = {"num_samples": 4, "max_new_tokens": 6}
+    samples = CausalLM(model).sample(prefix, **wanted)
+    assert torch.equal(samples.tokens, CausalLM(model, runtime="torch").sample(prefix, **wanted).tokens)
+    (message,) = (record.getMessage() for record in caplog.records if "OpenVINO" in record.getMessage())
+    assert "expects 29 inputs" in message
+    assert "torch computes its steps" in message
+    with pytest.raises(LexergyError, match=r"could not compile the LM .* 29 inputs"):
+        CausalLM(model, runtime="openvino").sample(prefix, **wanted)
 
 
 def test_what_openvino_cannot_run_is_refused(monkeypatch):

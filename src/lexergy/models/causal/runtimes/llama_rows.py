@@ -39,6 +39,8 @@ def is_plain_llama(model: PreTrainedModel) -> bool:
 class LlamaContinuations:
     """R = B * K continuations, K for each of B shared prefixes in turn, each fed one token at a time."""
 
+    has_own_threads = False
+
     def __init__(self, model: LlamaForCausalLM, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
         config: Any = model.config
         self._model = model

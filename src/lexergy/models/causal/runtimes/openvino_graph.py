@@ -1,74 +1,64 @@
 """A Llama as two graphs of OpenVINO: its layers, and its head.
 
-The graphs are built from the model's own weights, without a file between, and compute in float32. The layers attend
-as `llama_rows.LlamaContinuations` does, over a shared prefix and a row's own tokens, and give back the new keys and
-values instead of keeping them.
+The graphs are built from the model's own weights, without a file between. Attention is OpenVINO's paged one: keys and
+values lie in blocks of `BLOCK` tokens, and each row has a list of the blocks that it reads, so that rows share those of
+their prefix. New keys and values are written into the blocks by the operator itself.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
 from openvino import opset15 as ops
+from openvino.op import _PagedAttentionExtension as PagedAttention
 from torch import Tensor, cat
 from transformers import LlamaForCausalLM
 
 from lexergy.models.causal.runtimes.openvino_weights import constant_of, whole
 
-PER_STEP = 11  # inputs of the layers before those of each layer, in the order of `_Step`
+BLOCK = 32  # tokens; the operator knows no other on a CPU
+PER_STEP = 8  # inputs of the layers before those of each layer, in the order of `_Step`
 
 
 class _Step(NamedTuple):
-    """What all layers read. T tokens are fed to each of K rows of B prefixes, N = B K T in all.
-
-    G query heads share a key head. P tokens are the prefix's, S a row's own of earlier steps, T those of this one.
-    """
+    """What all layers read. N tokens are fed, some to each of R rows."""
 
     states: Any  # (N, D)
-    cos: Any  # (1, 1, 1 or K T, 1, d)
+    cos: Any  # (N, 1, 1, d), or (1, 1, 1, d) where all tokens stand at one position
     sin: Any  # the same
-    projected: Any  # the shape (B, K T, Hkv, G + 2, d)
-    by_token: Any  # the shape (B, Hkv, K T, G, d)
-    by_prefix: Any  # the shape (B, Hkv, K T G, -1)
-    by_row: Any  # the shape (B, Hkv, K, T G, -1)
-    new: Any  # the shape (B, Hkv, K, T, d)
-    lengths: Any  # (P, S, T)
-    own_mask: Any  # (S,), added to the scores of own tokens: very negative where none is yet
-    new_mask: Any  # (T G, T), added to the scores of new tokens: very negative where one is later
+    past: Any  # (R,), how many tokens each row has before these
+    begins: Any  # (R + 1,), where each row's tokens begin among the N
+    blocks: Any  # (M,), the blocks of each row in turn
+    blocks_begin: Any  # (R + 1,), where each row's blocks begin among the M
+    longest: Any  # (), the most tokens that a row has with these
 
 
 def layers_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
-    """Inputs: those of `_Step`, then of each layer the prefix's keys and values and the rows' own.
+    """Inputs: those of `_Step`, then of each layer the blocks of keys and of values, (blocks, Hkv, BLOCK, d).
 
-    Outputs: states (layers N, D), each layer's after the other, the last normalised; new keys and values
-    (layers 2 B, Hkv, K T, 1, d).
+    Outputs: the states (N, D) after each layer, the last normalised.
     """
     attention: Any = model.model.layers[0].self_attn
     kv_heads, width = model.config.num_key_value_heads, attention.head_dim
     floats, counts = ov.Type.f32, ov.Type.i32
-    turn = [1, 1, -1, 1, width]
-    shapes = [[-1, model.config.hidden_size], turn, turn, [5], [5], [4], [5], [5], [3], [-1], [-1, -1]]
-    kinds = [*[floats] * 3, *[counts] * 6, *[floats] * 2]
-    step = _Step(*map(ops.parameter, shapes, kinds))
+    turn = [-1, 1, 1, width]
+    shapes = [[-1, model.config.hidden_size], turn, turn, *[[-1]] * 4, []]
+    step = _Step(*map(ops.parameter, shapes, [*[floats] * 3, *[counts] * 5]))
     memories: list[Any] = []
-    new: list[Any] = []
     seen: list[Any] = []
     states = step.states
     for layer in model.model.layers:
-        shared, own = [-1, kv_heads, -1, width], [-1, kv_heads, -1, -1, width]
-        memory = [ops.parameter(shape, floats) for shape in (shared, shared, own, own)]
-        attended, *kept = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, as_numbers)
+        memory = [ops.parameter([-1, kv_heads, BLOCK, width], floats) for _ in range(2)]
+        attended = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, as_numbers)
         states = ops.add(states, attended)
         inner = _normalised(states, layer.post_attention_layernorm)
         gate = ops.swish(_linear(inner, layer.mlp.gate_proj.weight, as_numbers))
         up = _linear(inner, layer.mlp.up_proj.weight, as_numbers)
         states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight, as_numbers))
         memories += memory
-        new += kept
         seen.append(states)
     seen[-1] = _normalised(states, model.model.norm)
-    return ov.Model([ops.concat(seen, 0), ops.concat(new, 0)], [*step, *memories], "layers")
+    return ov.Model(seen, [*step, *memories], "layers")
 
 
 def head_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
@@ -77,46 +67,49 @@ def head_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
     return ov.Model([_linear(states, model.lm_head.weight, as_numbers)], [states], "head")
 
 
-def _attend(attention: Any, states: Any, step: _Step, memory: Sequence[Any], as_numbers: bool) -> tuple[Any, Any, Any]:
-    """softmax([q K_prefix^T, q K_own^T, q K_new^T] / sqrt(d)) [V_prefix; V_own; V_new], and the new ones."""
-    prefix_keys, prefix_values, own_keys, own_values = memory
+def _attend(attention: Any, states: Any, step: _Step, memory: list[Any], as_numbers: bool) -> Any:  # (N, D) -> (N, D)
     kv_heads, width = attention.config.num_key_value_heads, attention.head_dim
-    group = attention.config.num_attention_heads // kv_heads
-
-    projected = ops.reshape(_linear(states, _by_key_head(attention), as_numbers), step.projected, False)
-    projected = ops.transpose(projected, whole([0, 2, 1, 3, 4]))  # (B, Hkv, K T, G + 2, d)
-    turning, value = ops.variadic_split(projected, whole(3), whole([group + 1, 1])).outputs()
-    query, key = ops.variadic_split(_rotated(turning, step, width), whole(3), whole([group, 1])).outputs()
-    by_row = ops.reshape(query, step.by_row, False)  # (B, Hkv, K, T G, d)
-    new_keys, new_values = (ops.reshape(memory, step.new, False) for memory in (key, value))  # (B, Hkv, K, T, d)
-
-    on_prefix = ops.matmul(ops.reshape(query, step.by_prefix, False), prefix_keys, False, True)  # (B, Hkv, K T G, P)
-    on_own = ops.add(ops.matmul(by_row, own_keys, False, True), step.own_mask)  # (B, Hkv, K, T G, S)
-    on_new = ops.add(ops.matmul(by_row, new_keys, False, True), step.new_mask)  # (B, Hkv, K, T G, T)
-    scores = ops.concat([ops.reshape(on_prefix, step.by_row, False), on_own, on_new], 4)
-    probs = ops.variadic_split(ops.softmax(scores, 4), whole(4), step.lengths).outputs()
-
-    shared = ops.matmul(ops.reshape(probs[0], step.by_prefix, False), prefix_values, False, False)
-    own = ops.add(ops.matmul(probs[1], own_values, False, False), ops.matmul(probs[2], new_values, False, False))
-    output = ops.add(own, ops.reshape(shared, step.by_row, False))  # (B, Hkv, K, T G, d)
-    output = ops.transpose(ops.reshape(output, step.by_token, False), whole([0, 2, 1, 3, 4]))
-    output = ops.reshape(output, whole([-1, kv_heads * group * width]), False)  # (N, H d)
-    return _linear(output, attention.o_proj.weight, as_numbers), key, value
+    heads = attention.config.num_attention_heads
+    weights = cat((attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight))
+    projected = _linear(states, weights, as_numbers)  # (N, (H + 2 Hkv) d)
+    turning, value = _split(projected, (heads + kv_heads) * width, kv_heads * width)
+    query, key = _split(_rotated(turning, step, heads + kv_heads, width), heads * width, kv_heads * width)
+    attended = _paged(query, key, value, step, memory, attention.scaling, (kv_heads, width))
+    return _linear(attended, attention.o_proj.weight, as_numbers)
 
 
-def _by_key_head(attention: Any) -> Tensor:
-    """The weights of queries, keys and values as one, (Hkv (G + 2) d, D): each key head after its queries."""
-    kv_heads, width = attention.config.num_key_value_heads, attention.head_dim
-    projections = (attention.q_proj.weight * attention.scaling, attention.k_proj.weight, attention.v_proj.weight)
-    weights = [weight.view(kv_heads, -1, width, weight.shape[-1]) for weight in projections]
-    return cat(weights, 1).flatten(0, 2)
+def _split(values: Any, *widths: int) -> Any:
+    return ops.variadic_split(values, whole(1), whole(widths)).outputs()
 
 
-def _rotated(heads: Any, step: _Step, width: int) -> Any:  # (..., d)
-    """Rotary positions."""
-    first, second = ops.split(heads, whole(4), 2).outputs()
-    turned = ops.concat([ops.negative(second), first], 4)
-    return ops.add(ops.multiply(heads, step.cos), ops.multiply(turned, step.sin))
+def _rotated(projected: Any, step: _Step, heads: int, width: int) -> Any:  # (N, H d) -> (N, H d)
+    """Rotary positions; OpenVINO knows this form as one operation."""
+    by_head = ops.reshape(projected, whole([-1, heads, 1, width]), False)
+    first, second = ops.variadic_split(by_head, whole(3), whole([width // 2, width // 2])).outputs()
+    across = ops.concat([ops.multiply(second, _number(-1)), first], -1)
+    turned = ops.add(ops.multiply(by_head, step.cos), ops.multiply(across, step.sin))
+    return ops.reshape(turned, whole([-1, heads * width]), False)
+
+
+def _paged(
+    query: Any, key: Any, value: Any, step: _Step, memory: list[Any], scaling: float, heads: tuple[int, int]
+) -> Any:
+    """softmax(q K^T / sqrt(d)) V of each row over its blocks, into which the new keys and values are written first."""
+    no_numbers, no_counts, no_bytes = (ops.constant(np.empty(0, kind)) for kind in (np.float32, np.int32, np.uint8))
+    no_window, no_slopes = whole(0), no_numbers
+    no_rotation = (no_counts, no_counts, no_numbers)  # of keys that were kept
+    no_sparsity = (no_numbers, whole(0), whole(0))
+    no_eviction = (whole(0), *[no_counts] * 4)
+    inputs = (
+        *(query, key, value, *memory, step.past, step.begins, step.blocks, step.blocks_begin),
+        *(_number(scaling), no_window, no_slopes, step.longest, no_counts),
+        *(*no_rotation, *no_sparsity, no_numbers, *no_eviction, no_bytes, no_counts),
+    )
+    paged = PagedAttention([node if isinstance(node, ov.Output) else node.output(0) for node in inputs])
+    facts = paged.get_rt_info()
+    facts["num_k_heads"], facts["k_head_size"] = heads
+    facts["num_v_heads"], facts["v_head_size"] = heads
+    return paged.output(0)
 
 
 def _normalised(states: Any, norm: Any) -> Any:

@@ -1,117 +1,84 @@
 """Prefixes and their continuations on a Llama by OpenVINO: torch's numbers, several times as fast at few rows.
 
-With few rows a step is as long as it takes to read the weights, and OpenVINO's products read them at nearly the
-memory's rate; of an LM that was read from a file of 4 or 8 bits they read those. With many rows the weights are kept
-in float32, since then it takes longer to unpack them. Compiled graphs hold weights of their own: a quarter of the
-model's memory again for calls with few rows, as much again as the model for calls with many.
+The operator of attention has several ways of summing: one for a sequence's single token, one for many, one where there
+are fewer sequences than threads. In float32 they differ by rounding. In bfloat16 rounding is no small matter, so that
+each token is there a sequence of its own, which reads the same blocks as the others of its row, and there are at least
+as many of them as threads: then a token's logits are the same, bit for bit, however it is fed.
 """
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import openvino as ov
 import torch
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 
-from lexergy.core.vocabulary import NEVER
 from lexergy.models.causal.runtimes.llama_rows import LlamaStep
-from lexergy.models.causal.runtimes.openvino_graph import PER_STEP, head_graph, layers_graph
-from lexergy.models.causal.runtimes.openvino_weights import numbered
-from lexergy.models.causal.runtimes.shared_prefix import Prefilled, SharedPrefix
-
-MANY_ROWS = 16  # from here on unpacking weights takes longer than reading them
-SETTINGS = {
-    "NUM_STREAMS": 1,
-    "ENABLE_CPU_PINNING": False,  # else all processes share the first core
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-}
-_ROOM = 8  # own tokens that are made room for at once
+from lexergy.models.causal.runtimes.openvino_graph import BLOCK, PER_STEP
+from lexergy.models.causal.runtimes.shared_prefix import SharedPrefix
 
 
-class OpenVinoSteps:
-    """A Llama's graphs, compiled; `as_numbers` with the whole numbers behind its weights, where they have any."""
+class _Sequences(NamedTuple):
+    """What the operator of attention is told of N tokens in Q sequences."""
 
-    def __init__(self, model: LlamaForCausalLM, as_numbers: bool) -> None:
-        self.name = "openvino, as numbers" if as_numbers else "openvino"
-        self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
-        with torch.no_grad():
-            graphs = (layers_graph(model, as_numbers), head_graph(model, as_numbers))
-        settings = {**SETTINGS, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-        self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
+    past: Tensor  # (Q,), how many tokens each has before these
+    begins: Tensor  # (Q + 1,), where each begins among the N
+    blocks: Tensor  # (M,), the blocks of each in turn
+    blocks_begin: Tensor  # (Q + 1,)
+    longest: Tensor  # (), the most tokens that one has with these
+
+
+class Compiled(Protocol):
+    """A Llama's graphs, in numbers whose rounding matters or, `is_exact`, does not."""
+
+    layers: ov.CompiledModel
+    head: ov.CompiledModel
+    is_exact: bool
+    threads: int
 
     @property
-    def model(self) -> LlamaForCausalLM:
-        model = self._model()
-        assert model is not None
-        return model
+    def model(self) -> LlamaForCausalLM: ...
 
-    def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
-        """Rows that continue nothing are fed all their tokens at once."""
-        layers: Any = self.model.model.layers
-        attention = layers[0].self_attn
-        nothing = torch.empty(len(prefix), attention.config.num_key_value_heads, 0, attention.head_dim)
-        memory = [nothing] * len(layers)
-        rows = self.rows(SharedPrefix(memory, memory), len(prefix), prefix.shape[1])
-        states = rows.feed(prefix, model=self.model.model, output_hidden_states=True).hidden_states
-        new = rows.new_keys_and_values()
-        return Prefilled(rows.logits(states[-1][:, -1]), SharedPrefix(list(new[:, 0]), list(new[:, 1])))
+    def blocks(self, count: int) -> Tensor:
+        """For keys and values of that many times `BLOCK` tokens, (layers, 2, blocks, Hkv, BLOCK, d)."""
 
-    def rows(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> "OpenVinoContinuations":
-        return OpenVinoContinuations(self, prefix, num_rows, max_length)
-
-
-class _Kept(NamedTuple):
-    key: tuple[int, ...]
-    has_numbers: bool
-    steps: dict[bool, OpenVinoSteps]  # with numbers, without
-
-
-_KEPT: weakref.WeakKeyDictionary[LlamaForCausalLM, _Kept] = weakref.WeakKeyDictionary()
-
-
-def compiled(model: LlamaForCausalLM, num_rows: int) -> OpenVinoSteps:
-    """The model's graphs for calls of so many rows, compiled again when its weights or the threads have changed."""
-    # Training the weights in place raises their version.
-    weights = list(model.parameters())
-    version = (sum(weight._version for weight in weights), hash(tuple(weight.data_ptr() for weight in weights)))
-    key = (torch.get_num_threads(), *version)
-    known = _KEPT.get(model)
-    if known is None or known.key != key:
-        last: Any = model.model.layers[-1]
-        _KEPT[model] = known = _Kept(key, numbered(last.mlp.down_proj.weight) is not None, {})
-    as_numbers = known.has_numbers and num_rows < MANY_ROWS
-    if as_numbers not in known.steps:
-        known.steps[as_numbers] = OpenVinoSteps(model, as_numbers)
-    return known.steps[as_numbers]
+    def give_back(self, memory: Tensor) -> None:
+        """What `blocks` gave is not read any more."""
 
 
 class OpenVinoContinuations:
-    """R = B * K continuations, K for each of B shared prefixes in turn, fed a few tokens at a time."""
+    """R = B * K continuations, K for each of B shared prefixes in turn, fed a few tokens at a time.
 
-    def __init__(self, steps: OpenVinoSteps, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
+    Blocks of keys and values: first those of the prefixes that are full, then each row's own. What is left of a prefix
+    stands at the beginning of each of its rows' own blocks. The last block is nobody's.
+    """
+
+    has_own_threads = True
+    _sequences: _Sequences  # as the graph was told last
+
+    def __init__(self, steps: Compiled, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
         self._layers, self._head = steps.layers.create_infer_request(), steps.head.create_infer_request()
         self._backbone = backbone = steps.model.model
-        config: Any = backbone.config
-        self._width = backbone.layers[0].self_attn.head_dim
-        self._group = config.num_attention_heads // config.num_key_value_heads
-        self._prefixes, self._kv_heads = prefix.num_prefixes, config.num_key_value_heads
-        self._samples = num_rows // prefix.num_prefixes
-        self._max_length = max_length
-        self._length = 0
-        self._unkept: Tensor | None = None  # new keys and values, which stand among a row's own at the next step
-        self._held: dict[int, np.ndarray] = {}  # memory that the graph reads, which it does not hold itself
+        self._one_by_one, self._least = not steps.is_exact, 1 if steps.is_exact else steps.threads
+        self._prefixes, self._rows = prefix.num_prefixes, num_rows
+        self._full, rest = divmod(prefix.length, BLOCK)
+        self._own_blocks = -(-(rest + max_length) // BLOCK)
+        self._start, self._length, self._fed, self._last_count = prefix.length, 0, 0, 0
+        self._held: dict[int, Any] = {}  # memory that the graph reads, which it does not hold itself
         positions = torch.arange(prefix.length, prefix.length + max_length)[None]
-        self._turns = torch.cat(backbone.rotary_emb(prefix.keys[0], positions))  # cosines and sines (2, C, d)
-        self._lengths = torch.tensor([prefix.length, 0, 0], dtype=torch.int32)  # P, S, T
-        for index, pair in enumerate(zip(prefix.keys, prefix.values, strict=True)):
-            for which, memory in enumerate(pair):
-                self._give(PER_STEP + 4 * index + which, memory.contiguous())
-        shape = (len(prefix.keys), 2, self._prefixes, self._kv_heads, self._samples, 0, self._width)
-        self._own = torch.empty(shape)  # keys and values (layers, 2, B, Hkv, K, S, d)
-        self._make_room(0)
+        turns = torch.cat(backbone.rotary_emb(torch.empty(0), positions))  # cosines and sines (2, C, d)
+        self._turns = turns.view(2, max_length, 1, 1, -1)
+        shared, own_count = self._prefixes * self._full, num_rows * self._own_blocks
+        self._blocks = steps.blocks(shared + own_count + 1)  # (layers, 2, blocks, Hkv, BLOCK, d)
+        weakref.finalize(self, steps.give_back, self._blocks).atexit = False
+        self._own = self._blocks[:, :, shared:-1].unflatten(2, (num_rows, self._own_blocks))
+        for place, memory in enumerate(self._blocks.flatten(0, 1)):
+            self._give(PER_STEP + place, memory)
+        self._put(prefix, rest)
+        full = torch.arange(shared).view(self._prefixes, 1, self._full)
+        own = torch.arange(shared, shared + own_count).view(self._prefixes, -1, self._own_blocks)
+        self._table = torch.cat((full.expand(-1, own.shape[1], -1), own), 2).flatten(0, 1).int()  # (R, blocks)
 
     def feed(
         self,
@@ -125,97 +92,113 @@ class OpenVinoContinuations:
         The next call overwrites logits and states.
         """
         embedded = self._backbone.embed_tokens(tokens)  # (R, T, D)
-        seen = self._run(embedded)  # (layers, R, T, D)
-        states = (embedded, *seen) if output_hidden_states else ()
-        return LlamaStep(None if model is self._backbone else self.logits(seen[-1]), states)
+        self._run(embedded)
+        places = range(len(self._blocks)) if output_hidden_states else ()
+        seen = [self._states(place).view(embedded.shape) for place in places]
+        logits = None if model is self._backbone else self.logits(self.last_states().view(embedded.shape))
+        return LlamaStep(logits, (embedded, *seen) if output_hidden_states else ())
+
+    def last_states(self) -> Tensor:
+        """Those of the tokens that were fed last, normalised, (R T, D); the next call overwrites them."""
+        return self._states(len(self._blocks) - 1)
 
     def logits(self, states: Tensor) -> Tensor:  # (..., D) -> (..., V)
-        """Those of last states."""
-        rows = states.reshape(-1, states.shape[-1]).contiguous().numpy()
-        self._head.set_input_tensor(0, ov.Tensor(rows, shared_memory=True))
-        self._head.infer()
-        return _output(self._head, 0).view(*states.shape[:-1], -1)
+        """Those of last states; the next call overwrites them."""
+        return self.logits_of(self._head, states)
 
-    def new_keys_and_values(self) -> Tensor:
-        """Those of the tokens that were fed last, (layers, 2, B, Hkv, K T, d); the next call overwrites them."""
-        assert self._unkept is not None
-        return self._unkept
+    @staticmethod
+    def logits_of(head: ov.InferRequest, states: Tensor) -> Tensor:  # (..., D) -> (..., V)
+        """Last states through a compiled head."""
+        rows = states.reshape(-1, states.shape[-1]).contiguous()
+        head.set_input_tensor(0, _shared(rows))
+        head.infer()
+        return _output(head, 0).view(*states.shape[:-1], -1)
+
+    def keys_and_values(self) -> Tensor:
+        """Those of all that was fed to rows that continue nothing, (layers, 2, R, Hkv, S, d)."""
+        assert self._start == 0
+        by_head = self._own.transpose(3, 4).flatten(4, 5)  # (layers, 2, R, Hkv, own blocks * BLOCK, d)
+        return by_head[..., : self._length, :].clone(memory_format=torch.contiguous_format)
 
     def reorder(self, index: Tensor) -> None:  # (R,)
         """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
-        if self._unkept is not None:
-            self._keep(self._unkept.unflatten(-2, (self._samples, -1)))
-            self._unkept = None
-        for prefix, places in enumerate(index.view(-1, self._samples) % self._samples):
-            own = self._own[:, :, prefix, :, :, : self._length]  # (layers, 2, Hkv, K, S, d)
-            own.copy_(own[:, :, :, places])  # where it lies, since the graph reads it there
+        changed = (index != torch.arange(len(index))).nonzero().flatten()
+        used = -(-(self._start % BLOCK + self._length) // BLOCK)
+        for layer in self._own[:, :, :, :used]:
+            layer[:, changed] = layer[:, index[changed]]
 
-    def _run(self, embedded: Tensor) -> Tensor:  # (R, T, D) -> (layers, R, T, D)
-        if self._unkept is not None:
-            self._keep(self._unkept.unflatten(-2, (self._samples, -1)))
-        count = embedded.shape[1]
-        if count != self._lengths[2]:
-            self._lay_out(count)
-        self._states.copy_(embedded.flatten(0, 1))
-        self._turn.copy_(self._turns[:, None, self._length : self._length + count])
+    def _states(self, layer: int) -> Tensor:  # (R T, D)
+        return _output(self._layers, layer)[: self._fed]
+
+    def _run(self, embedded: Tensor) -> None:  # (R, T, D)
+        rows, count = embedded.shape[:2]
+        self._fed = rows * count
+        missing = max(0, self._least - self._fed)
+        states = torch.nn.functional.pad(embedded.flatten(0, 1), (0, 0, 0, missing))
+        turns = self._turns[:, self._length : self._length + count]  # (2, T, 1, 1, d)
+        if count > 1:  # where one token is fed, all rows stand at the same position
+            turns = torch.nn.functional.pad(turns.repeat(1, rows, 1, 1, 1), (0, 0) * 3 + (0, missing))
+        for place, memory in enumerate((states, *turns)):
+            self._give(place, memory.contiguous())
+        self._tell_sequences(count, missing)
         self._layers.infer()
-        new = _output(self._layers, 1)
-        self._unkept = new.view(-1, 2, self._prefixes, self._kv_heads, new.shape[2], self._width)
-        return _output(self._layers, 0).view(-1, *embedded.shape)
+        self._length += count
+        self._last_count = count
 
-    def _lay_out(self, count: int) -> None:
-        """How T tokens of each row are given to the graph, and which of them see which."""
-        prefixes, kv_heads, samples = self._prefixes, self._kv_heads, self._samples
-        group, width = self._group, self._width
-        self._lengths[2] = count
-        self._states = torch.empty(prefixes * samples * count, self._backbone.config.hidden_size)
-        # Where one token is fed, all rows stand at the same position.
-        self._turn = torch.empty(2, samples if count > 1 else 1, count, width)
-        later = torch.full((count, count), NEVER).triu(1)
-        shapes = (
-            (prefixes, samples * count, kv_heads, group + 2, width),
-            (prefixes, kv_heads, samples * count, group, width),
-            (prefixes, kv_heads, samples * count * group, -1),
-            (prefixes, kv_heads, samples, count * group, -1),
-            (prefixes, kv_heads, samples, count, width),
-        )
-        turns = self._turn.view(2, 1, 1, -1, 1, width)
-        for place, memory in enumerate((self._states, *turns, *map(_whole, shapes))):
+    def _tell_sequences(self, count: int, missing: int) -> None:
+        if count == self._last_count == 1 and (self._start + self._length) % BLOCK:
+            self._sequences.past.add_(1)  # one token more in the same blocks; the graph reads this where it lies
+            self._sequences.longest.add_(1)
+            return
+        self._sequences = self._single_tokens(count, missing) if self._one_by_one else self._whole_rows(count)
+        for place, memory in enumerate(self._sequences, PER_STEP - len(self._sequences)):
             self._give(place, memory)
-        self._give(PER_STEP - 1, later.repeat_interleave(group, 0))  # (T G, T)
 
-    def _keep(self, new: Tensor) -> None:  # (layers, 2, B, Hkv, K, T, d)
-        """The keys and values of tokens that were fed stand among the rows' own from now on."""
-        end = self._length + new.shape[-2]
-        if end > self._own.shape[-2]:
-            self._make_room(min(max(end, self._own.shape[-2] + _ROOM), self._max_length))
-        self._own[..., self._length : end, :] = new
-        self._mask[self._length : end] = 0
-        self._length = end
+    def _whole_rows(self, count: int) -> _Sequences:
+        past = self._start + self._length
+        used = -(-(past + count) // BLOCK)
+        every = torch.arange(self._rows + 1, dtype=torch.int32)
+        pasts = torch.full((self._rows,), past, dtype=torch.int32)
+        longest = torch.tensor(past + count, dtype=torch.int32)
+        blocks = self._table[:, :used].flatten().contiguous()  # of a single column flatten makes a view
+        return _Sequences(pasts, every * count, blocks, every * used, longest)
 
-    def _make_room(self, room: int) -> None:
-        """For so many own tokens. The graph reads it whole, so that it should not be much more than is used."""
-        wider = torch.zeros(*self._own.shape[:-2], room, self._width)
-        wider[..., : self._length, :] = self._own[..., : self._length, :]
-        self._own = wider
-        self._mask = torch.full((room,), NEVER)
-        self._mask[: self._length] = 0
-        self._lengths[1] = room
-        self._give(PER_STEP - 3, self._lengths)
-        self._give(PER_STEP - 2, self._mask)
-        for index, layer in enumerate(self._own):
-            for which, memory in enumerate(layer):
-                self._give(PER_STEP + 4 * index + 2 + which, memory)
+    def _single_tokens(self, count: int, missing: int) -> _Sequences:
+        """Each token a sequence, and so many more that read nobody's block."""
+        first = self._start + self._length
+        past = torch.arange(first, first + count, dtype=torch.int32)  # (T,)
+        used = past // BLOCK + 1
+        columns = torch.cat([torch.arange(number) for number in used.tolist()])
+        nobodys = self._blocks.shape[2] - 1
+        blocks = torch.nn.functional.pad(self._table[:, columns].flatten(), (0, missing), value=nobodys)
+        numbers = torch.nn.functional.pad(used.repeat(self._rows), (0, missing), value=1)  # (N,), of blocks
+        every = torch.arange(len(numbers) + 1, dtype=torch.int32)
+        ends = torch.nn.functional.pad(numbers.cumsum(0, dtype=torch.int32), (1, 0))
+        pasts = torch.nn.functional.pad(past.repeat(self._rows), (0, missing))
+        return _Sequences(pasts, every, blocks, ends, torch.tensor(first + count, dtype=torch.int32))
+
+    def _put(self, prefix: SharedPrefix, rest: int) -> None:
+        """The prefix's keys and values into the blocks."""
+        cut, samples = self._full * BLOCK, self._rows // self._prefixes
+        for layer, pair in enumerate(zip(prefix.keys, prefix.values, strict=True)):
+            for which, memory in enumerate(pair):  # (B, Hkv, P, d)
+                full = memory[:, :, :cut].unflatten(2, (self._full, BLOCK)).transpose(1, 2).flatten(0, 1)
+                self._blocks[layer, which, : len(full)] = full
+                own = self._own[layer, which, :, 0].unflatten(0, (self._prefixes, samples))  # (B, K, Hkv, BLOCK, d)
+                own[..., :rest, :] = memory[:, None, :, cut:]
 
     def _give(self, place: int, memory: Tensor) -> None:
         """Let the graph read this input where it lies."""
-        self._held[place] = memory.numpy()
-        self._layers.set_input_tensor(place, ov.Tensor(self._held[place], shared_memory=True))
+        self._held[place] = (memory, _shared(memory))
+        self._layers.set_input_tensor(place, self._held[place][1])
+
+
+def _shared(memory: Tensor) -> ov.Tensor:
+    """A contiguous tensor, where it lies."""
+    if memory.dtype == torch.bfloat16:  # which numpy does not have
+        return ov.Tensor(memory.view(torch.int16).numpy(), list(memory.shape), ov.Type.bf16)
+    return ov.Tensor(memory.numpy(), shared_memory=True)
 
 
 def _output(request: ov.InferRequest, place: int) -> Tensor:
     return torch.from_numpy(request.get_output_tensor(place).data)
-
-
-def _whole(shape: tuple[int, ...]) -> Tensor:
-    return torch.tensor(shape, dtype=torch.int32)

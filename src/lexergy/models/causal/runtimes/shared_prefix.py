@@ -5,15 +5,16 @@ matrix product for all continuations, attention over a continuation's own tokens
 sets of scores go through one softmax, so the result is that of the whole sequence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AttentionInterface, Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
-from transformers.pytorch_utils import Conv1D
+
+from lexergy.models.inference.attention import attending_by
+from lexergy.models.inference.linears import fast_linears
 
 _ATTENTION = "lexergy_shared_prefix"
 TOKENS_AT_ONCE = 512  # of prefixes: more do not fit the processor's cache, fewer read the weights too often
@@ -63,7 +64,7 @@ def prefill_in_groups(prefix: Tensor, run: Callable[[Tensor], Prefilled]) -> Pre
 def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tuple[Any, SharedPrefix]:
     """Run the prefixes (B, P) (or `inputs_embeds`) through the model once; its output, their keys and values."""
     cache = DynamicCache()
-    with column_major_linears(model):
+    with fast_linears(model):
         output = model(input_ids=prefix, past_key_values=cache, use_cache=True, **kwargs)
     layers: list[Any] = cache.layers
     return output, SharedPrefix([layer.keys for layer in layers], [layer.values for layer in layers])
@@ -71,6 +72,8 @@ def prefill(model: PreTrainedModel, prefix: Tensor | None, **kwargs: Any) -> tup
 
 class Continuations:
     """R = B * K continuations, K for each of B shared prefixes in turn, fed a few tokens at a time."""
+
+    has_own_threads = False
 
     def __init__(self, model: PreTrainedModel, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
         self.model = model
@@ -85,7 +88,7 @@ class Continuations:
         fed = tokens if tokens is not None else kwargs["inputs_embeds"]
         start = self.prefix.length + self._length
         positions = torch.arange(start, start + fed.shape[1], device=fed.device).expand(self._num_rows, -1)
-        with _shared_prefix_attention(model), column_major_linears(model):
+        with attending_by(_ATTENTION, model), fast_linears(model):
             output = model(
                 input_ids=tokens,
                 position_ids=positions,
@@ -104,6 +107,8 @@ class Continuations:
 
 class RepeatedPrefix:
     """Continuations of a model whose attention cannot share a prefix: each row carries its own copy of its memory."""
+
+    has_own_threads = False
 
     def __init__(self, model: PreTrainedModel, prefix: Tensor, num_samples: int) -> None:
         self.model = model
@@ -254,50 +259,3 @@ def _attend(
 
 
 AttentionInterface.register(_ATTENTION, _attend)
-
-
-@contextmanager
-def _shared_prefix_attention(model: PreTrainedModel) -> Iterator[None]:
-    usual = model.config._attn_implementation
-    model.set_attn_implementation(_ATTENTION)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(usual)
-
-
-@contextmanager
-def column_major_linears(model: nn.Module) -> Iterator[None]:
-    """Let linear layers compute `(W x^T)^T` instead of `x W^T`: the same numbers, a third faster on a CPU.
-
-    With a few hundred rows, fp32 matrix products with the large factor on the left come near the machine's
-    full rate; the usual order does not (benchmarks/matrix_products.py).
-    """
-    layers = [] if torch.is_grad_enabled() else _cpu_linears(model)
-    for layer in layers:
-        layer.forward = _ColumnMajor(layer)
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward
-
-
-def _cpu_linears(model: nn.Module) -> list[Any]:
-    return [
-        layer
-        for layer in model.modules()
-        if type(layer) in (nn.Linear, Conv1D) and layer.weight.device.type == "cpu" and "forward" not in vars(layer)
-    ]
-
-
-class _ColumnMajor:
-    def __init__(self, layer: Any) -> None:
-        # Conv1D keeps its weight as (in, out), nn.Linear as (out, in).
-        self.weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
-        self.bias = None if layer.bias is None else layer.bias.unsqueeze(-1)
-
-    def __call__(self, states: Tensor) -> Tensor:
-        columns = states.reshape(-1, states.shape[-1]).t()  # (in, rows)
-        product = self.weight @ columns if self.bias is None else torch.addmm(self.bias, self.weight, columns)
-        return product.t().view(*states.shape[:-1], -1)

@@ -1,0 +1,159 @@
+"""Stages of a run on this checkout beside an older one: negatives, log Z, states and log-probabilities of texts.
+
+    git worktree add ../before ccae766       # the last commit before OpenVINO computed the sampler's steps
+    python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
+    python benchmarks/before.py ../before --quickstart     # the whole of `lexergy quickstart` on both, once
+
+One process for each checkout, the same environment, SmolLM2-135M, prefixes of 64 tokens and 32 new ones, as in the
+quickstart. The two take turns; ratios are taken within a round.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from timing import CLOCKS, Others, seconds, with_range
+
+PREFIX, NEW, LAYERS = 64, 32, (8, 16, 24, 30)
+NEGATIVES, READ, WINDOWS, SAMPLES = 256, 64, 8, 32
+HERE = Path(__file__).resolve().parents[1]
+
+
+def stages() -> tuple[Any, dict[str, tuple[int, Callable[[int], object]]]]:
+    """The LM, and what each stage of a run asks of it, by a seed, and of how many new tokens that is."""
+    from lexergy import CausalLM, ResidualEBM, StatesEnergy
+    from lexergy.data.corpora import load_corpus
+
+    lm = CausalLM.from_pretrained("smollm2-135m")
+    energy = StatesEnergy.for_lm(lm, LAYERS)
+    joint = ResidualEBM(lm, energy)
+    text = lm.encode(" ".join(document.text for document in load_corpus("sotu")[:24]))
+    rows = text[: NEGATIVES * (PREFIX + NEW)].view(NEGATIVES, -1)
+    prefixes, read = rows[:, :PREFIX], rows[:READ]
+    return lm, {
+        "negatives, one per prefix, 256 prefixes": (
+            NEGATIVES * NEW,
+            lambda seed: lm.sample(prefixes, num_samples=1, max_new_tokens=NEW, seed=seed, features=energy.features),
+        ),
+        "log Z, 8 windows, 32 samples each": (
+            WINDOWS * SAMPLES * NEW,
+            lambda seed: joint.log_z(prefixes[:WINDOWS], length=NEW, num_samples=SAMPLES, seed=seed),
+        ),
+        "states of 64 people's texts": (
+            READ * NEW,
+            lambda seed: lm.state_features(read, prefix_length=PREFIX, features=energy.features),
+        ),
+        "log-probabilities of 64 people's texts": (
+            READ * NEW,
+            lambda seed: lm.log_prob(read, prefix_length=PREFIX),
+        ),
+    }
+
+
+def work(clock: str) -> None:
+    """A worker: says which stages there are; to each line with a stage and a seed it answers with seconds."""
+    from lexergy.cli.threads import spin_shortly
+
+    spin_shortly()
+    if importlib.util.find_spec("lexergy.cli.memory"):  # what the command line does, each checkout its own
+        importlib.import_module("lexergy.cli.memory").keep_freed_memory()
+    lm, known = stages()
+    print(json.dumps({name: tokens for name, (tokens, _) in known.items()}), flush=True)
+    for line in sys.stdin:
+        name, seed = json.loads(line)
+        lm.forget_prefix()  # each call pays for its own prefill
+        print(CLOCKS[clock](lambda: known[name][1](seed)), flush=True)  # noqa: B023
+
+
+class Checkout:
+    """A process that runs stages by the code of a checkout."""
+
+    def __init__(self, folder: Path, clock: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--worker", "--clock", clock],
+            env=environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        self.stages: dict[str, int] = json.loads(self._answer())
+
+    def seconds(self, stage: str, seed: int) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([stage, seed]) + "\n")
+        return float(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit("a worker ended; see above")
+        return answer
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(folder.resolve() / "src")}
+
+
+def compare(before: Path, wanted: str, rounds: int, clock: str) -> None:
+    now, then = Checkout(HERE, clock), Checkout(before, clock)
+    others = Others()
+    unit = "second" if clock == "wall" else "CPU-second"
+    print(f"| | tokens per {unit} now | before | faster by |\n|---|---:|---:|---:|")
+    for stage, tokens in now.stages.items():
+        if wanted not in stage:
+            continue
+        for checkout in (now, then):
+            checkout.seconds(stage, rounds)  # what is compiled or packed once
+        taken = [(now.seconds(stage, seed), then.seconds(stage, seed)) for seed in range(rounds)]
+        rates = [f"{tokens / statistics.median(column):,.0f}" for column in zip(*taken, strict=True)]
+        ratios = [old / new for new, old in taken]
+        print(f"| {stage} | {' | '.join(rates)} | {with_range(ratios)} |", flush=True)
+    for checkout in (now, then):
+        checkout.process.kill()
+        checkout.process.wait()
+    print(f"\nMedians of {rounds} rounds; other processes took {others.share():.0%} of the machine.")
+
+
+def quickstart(before: Path) -> None:
+    taken = {}
+    for name, folder in (("now", HERE), ("before", before)):
+        with tempfile.TemporaryDirectory() as out:
+            command = [sys.executable, "-m", "lexergy", "quickstart", "--out", f"{out}/run"]
+            taken[name] = seconds(
+                lambda command=command, folder=folder: subprocess.run(  # type: ignore[misc]
+                    command, env=environment(folder), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                )
+            )
+        print(f"quickstart, {name}: {taken[name]:.0f} s", flush=True)
+    print(f"{taken['now'] / taken['before']:.0%} of the time before")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path, nargs="?", help="folder of another checkout")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--stages", default="", help="only those whose name has this")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: where others work too")
+    parser.add_argument("--quickstart", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.clock)
+    elif options.quickstart:
+        quickstart(options.before)
+    else:
+        compare(options.before, options.stages, options.rounds, options.clock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""A Llama's graphs, compiled by OpenVINO: for few rows or many, in float32 or in bfloat16.
+
+With few rows a step is as long as it takes to read the weights, and OpenVINO's products read them at nearly the
+memory's rate; of a float32 LM that was read from a file of 4 or 8 bits they read those. With more rows the weights are
+kept in float32, since then it takes longer to unpack them. Compiled graphs hold weights of their own: a quarter of the
+model's memory again for calls with few rows, as much again as the model for calls with many, half of it in bfloat16.
+
+In bfloat16 the LM is another one: its logits are some .09 away from those of float32, and as far from those of any
+other order of summation. So there is one order only, whatever the number of rows, tokens fed at once, and threads
+(`OpenVinoContinuations`), and all that is sampled, scored or read goes through the same graph.
+"""
+
+import math
+import mmap
+import weakref
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import openvino as ov
+import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM
+
+from lexergy.models.causal.runtimes.llama_rows import LlamaStep
+from lexergy.models.causal.runtimes.openvino_graph import BLOCK, head_graph, layers_graph
+from lexergy.models.causal.runtimes.openvino_rows import OpenVinoContinuations
+from lexergy.models.causal.runtimes.openvino_weights import numbered
+from lexergy.models.causal.runtimes.shared_prefix import Prefilled, SharedPrefix
+from lexergy.recipes.sections.runtime import Precision
+
+MANY_ROWS = 8  # from here on unpacking weights takes longer than reading them
+SPARE_BYTES = 2**30  # kept for the next rows' keys and values
+SETTINGS = {
+    "NUM_STREAMS": 1,
+    "ENABLE_CPU_PINNING": False,  # else all processes share the first core
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+}
+TYPES: dict[Precision, tuple[str, torch.dtype]] = {
+    "float32": ("f32", torch.float32),
+    "bfloat16": ("bf16", torch.bfloat16),
+}
+
+
+@lru_cache
+def computes_in_bfloat16() -> bool:
+    """Whether the processor has products of bfloat16; else OpenVINO would compute in float32 without a word."""
+    return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
+class Form(NamedTuple):
+    """How a model is compiled; `as_numbers`: with the whole numbers behind its weights."""
+
+    precision: Precision
+    as_numbers: bool
+
+    @property
+    def name(self) -> str:
+        precision = "" if self.precision == "float32" else f", {self.precision}"
+        return f"openvino{precision}{', as numbers' if self.as_numbers else ''}"
+
+
+class OpenVinoSteps:
+    """A Llama's layers and its head."""
+
+    def __init__(self, model: LlamaForCausalLM, form: Form) -> None:
+        self.name = form.name
+        hint, self.dtype = TYPES[form.precision]
+        self.is_exact = form.precision == "float32"
+        self.threads = torch.get_num_threads()
+        self._spare: Tensor | None = None
+        self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
+        with torch.no_grad():
+            graphs = (layers_graph(model, form.as_numbers), head_graph(model, form.as_numbers))
+        precision = {"INFERENCE_PRECISION_HINT": hint, "KV_CACHE_PRECISION": hint}
+        settings = {**SETTINGS, **precision, "INFERENCE_NUM_THREADS": self.threads}
+        self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
+
+    @property
+    def model(self) -> LlamaForCausalLM:
+        model = self._model()
+        assert model is not None
+        return model
+
+    def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
+        """Rows that continue nothing are fed all their tokens at once."""
+        rows = self._from_nothing(prefix)
+        rows.feed(prefix, model=self.model.model)
+        last = rows.last_states().unflatten(0, prefix.shape)[:, -1]
+        new = rows.keys_and_values()
+        return Prefilled(rows.logits(last).clone(), SharedPrefix(list(new[:, 0]), list(new[:, 1])))
+
+    def read(self, rows: Tensor, with_states: bool = False) -> LlamaStep:  # (B, L)
+        """Whole rows at once."""
+        return self._from_nothing(rows).feed(rows, output_hidden_states=with_states)
+
+    def last_states(self, rows: Tensor) -> Tensor:  # (B, L) -> (B, L, D)
+        """Those that the head reads."""
+        fed = self._from_nothing(rows)
+        fed.feed(rows, model=self.model.model)
+        return fed.last_states().unflatten(0, rows.shape)
+
+    def logits(self, states: Tensor) -> Tensor:  # (n, D) -> (n, V)
+        """Those of last states."""
+        return OpenVinoContinuations.logits_of(self.head.create_infer_request(), states)
+
+    def rows(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> OpenVinoContinuations:
+        return OpenVinoContinuations(self, prefix, num_rows, max_length)
+
+    reading = rows  # as many tokens at once as there are
+
+    def blocks(self, count: int) -> Tensor:
+        """For keys and values of that many times `BLOCK` tokens, (layers, 2, blocks, Hkv, BLOCK, d)."""
+        layers, heads, width = self._memory_shape
+        shape = (layers, 2, count, heads, BLOCK, width)
+        memory, self._spare = self._spare, None
+        if memory is None or len(memory) < math.prod(shape):
+            memory = self._new_memory(math.prod(shape))
+        return memory[: math.prod(shape)].view(shape)
+
+    @torch.inference_mode(False)  # memory of that mode could not be used outside it
+    def give_back(self, memory: Tensor) -> None:
+        """What `blocks` gave is not read any more. Some is kept, since new memory is as dear as a step or two."""
+        whole = memory.new_empty(0).set_(memory.untyped_storage())  # type: ignore[call-overload]
+        if whole.nbytes <= SPARE_BYTES and (self._spare is None or len(self._spare) < len(whole)):
+            self._spare = whole
+
+    @torch.inference_mode(False)
+    def _new_memory(self, count: int) -> Tensor:
+        memory = mmap.mmap(-1, max(1, count) * self.dtype.itemsize)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)  # else half of the time that it takes to fill it are page faults
+        return torch.frombuffer(memory, dtype=self.dtype, count=count)
+
+    def _from_nothing(self, rows: Tensor) -> OpenVinoContinuations:
+        layers, heads, width = self._memory_shape
+        memory = [torch.empty(len(rows), heads, 0, width, dtype=self.dtype)] * layers
+        return self.rows(SharedPrefix(memory, memory), len(rows), rows.shape[1])
+
+    @property
+    def _memory_shape(self) -> tuple[int, int, int]:
+        layers: Any = self.model.model.layers
+        attention = layers[0].self_attn
+        return len(layers), attention.config.num_key_value_heads, attention.head_dim
+
+
+class _Kept(NamedTuple):
+    key: tuple[int, ...]
+    has_numbers: bool
+    steps: dict[Form, OpenVinoSteps]
+
+
+_KEPT: weakref.WeakKeyDictionary[LlamaForCausalLM, _Kept] = weakref.WeakKeyDictionary()
+
+
+def compiled(model: LlamaForCausalLM, num_rows: int, precision: Precision = "float32") -> OpenVinoSteps:
+    """The model's graphs for calls of so many rows, compiled again when its weights or the threads have changed."""
+    # Training the weights in place raises their version.
+    weights = list(model.parameters())
+    version = (sum(weight._version for weight in weights), hash(tuple(weight.data_ptr() for weight in weights)))
+    key = (torch.get_num_threads(), *version)
+    known = _KEPT.get(model)
+    if known is None or known.key != key:
+        last: Any = model.model.layers[-1]
+        _KEPT[model] = known = _Kept(key, numbered(last.mlp.down_proj.weight) is not None, {})
+    form = Form(precision, known.has_numbers and num_rows < MANY_ROWS and precision == "float32")
+    if form not in known.steps:
+        known.steps[form] = OpenVinoSteps(model, form)
+    return known.steps[form]

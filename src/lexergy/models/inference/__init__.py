@@ -1,0 +1,1 @@
+"""How a model is run fast: its linear layers, rows without padding, batches side by side."""

@@ -1,0 +1,61 @@
+import pytest
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from lexergy.models.inference import linears
+from lexergy.models.inference.linears import fast_linears
+
+
+@pytest.mark.parametrize("build", [lambda: nn.Linear(24, 40), lambda: nn.Linear(24, 40, bias=False)])
+@pytest.mark.parametrize("rows", [(1,), (3, 5), (2, 1, 300)])
+def test_the_products_are_those_of_the_layer_however_often_it_is_used(build, rows):
+    layer, states = build(), torch.randn(*rows, 24)
+    with torch.no_grad():
+        plain = layer(states)
+        with fast_linears(layer):
+            for _ in range(3):  # the second use reorders the weight, the third has it reordered
+                assert torch.allclose(layer(states), plain, atol=1e-5)
+
+
+def test_a_layer_with_its_weight_the_other_way_round():
+    layer, states = Conv1D(40, 24), torch.randn(7, 24)
+    with torch.no_grad(), fast_linears(layer):
+        assert torch.allclose(layer(states), states @ layer.weight + layer.bias, atol=1e-5)
+
+
+def test_weights_may_change_between_two_contexts():
+    layer, states = nn.Linear(16, 16), torch.randn(64, 16)
+    for _ in range(2):
+        with torch.no_grad():
+            with fast_linears(layer):
+                fast = [layer(states) for _ in range(3)]
+            assert all(torch.allclose(own, layer(states), atol=1e-5) for own in fast)
+        layer.weight.data.mul_(3.0)  # which no version counter sees
+
+
+def test_the_outer_context_counts_and_leaves_nothing_behind():
+    layer = nn.Linear(4, 4)
+    with torch.no_grad(), fast_linears(layer, layer):
+        outer = layer.forward
+        with fast_linears(layer):
+            assert layer.forward is outer
+        assert layer.forward is outer
+    assert "forward" not in vars(layer)
+
+
+def test_gradients_and_mixed_precision_have_products_of_their_own():
+    layer = nn.Linear(4, 4)
+    with fast_linears(layer):
+        assert "forward" not in vars(layer)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), fast_linears(layer):
+        assert "forward" not in vars(layer)
+
+
+def test_a_model_larger_than_the_room_computes_the_same(monkeypatch):
+    monkeypatch.setattr(linears, "PACKED_BYTES", 4 * 16 * 16)  # one of the two layers
+    model, states = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)), torch.randn(64, 16)
+    with torch.no_grad():
+        plain = model(states)
+        with fast_linears(model):
+            assert all(torch.allclose(model(states), plain, atol=1e-5) for _ in range(3))

@@ -1,20 +1,19 @@
-"""The score `assistant`: its words, fitted on people's texts and an assistant's, and how far it carries to others.
+"""The score `assistant`: its words and habits, fitted on people's texts and on those of many assistants.
 
-    python benchmarks/assistant_words.py fit --folder $LEXERGY_DATA --brown package
+    python benchmarks/public_texts.py --clones clones --out runs/public
+    python benchmarks/assistant_words.py --folder $LEXERGY_DATA --brown package --public runs/public
     python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --brown package --cache people.safetensors
-    python benchmarks/assistant_words.py transfer --folder $LEXERGY_DATA --brown package \\
-        --sets runs/zero-shot/sets.json --cache runs/zero-shot/smollm2.safetensors --tokens 200
 
-`fit` writes assistant.json, with which no LM is run: means and deviations of the LM's measures are those of
-people.json, words are of excerpts of the Brown corpus, the BBC's news, the web and recent speeches, and of
-assistant_texts.jsonl. Documents that false positives are calibrated on are left out. `transfer` prints the AUC of
-every scorer on sets that zero_shot.py has written and read. For each set the words are fitted anew, without the
-people's corpus that is scored and without the assistant's texts of its kind (of later texts, without the corpus);
-TF-IDF likewise. All texts are cut to so many tokens: a longer one is told more easily, and the assistant's are longer.
+It writes assistant.json, with which no LM is run: means and deviations of the LM's measures are those of people.json,
+words and habits are of excerpts of the Brown corpus, the BBC's news, the web and recent speeches, of
+assistant_texts.jsonl and of public collections (`public_texts.py`) but `today`, which names no licence and is only
+asked about. Of each public file the first SPARED texts in a random order are left out, to be asked about, and so are
+documents that false positives are calibrated on. `assistant_transfer.py` says how far all this carries.
 """
 
 import argparse
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -23,34 +22,42 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import torch
-from safetensors.torch import load_file
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
-from zero_shot import assistant_texts, brown_texts, cell, first_words, people_documents, records, web_texts
+from zero_shot import (
+    assistant_texts,
+    brown_texts,
+    first_words,
+    people_documents,
+    records,
+    web_texts,
+    write_numbers,
+)
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, WordWeights
-from lexergy.core.detection.classification import classification_metrics
-from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
+from lexergy.core.detection.assistant import MEASURES, HabitWeights, WordWeights
 from lexergy.data.corpora import load_corpus
+from lexergy.data.detection.habits import Habits, habits_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
-from lexergy.files import atomic_write_json, hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import ASSISTANT_FILE, LM, PEOPLE_FILE
-from lexergy.tasks.detection.baselines import tf_idf_energies
 
 TOKENS = 200  # of a text, in fitting
 WORDS, EXCERPTS = 170, 4  # of an excerpt; of a long document
 RECENT = 75  # speeches
 FEWEST, FEWEST_MACHINE = 10, 3  # texts that a word is in
 RIDGE = 0.015
-SHARE = 0.5  # of the words in the score
+SHARE = 0.8  # of words and habits in the score
+FLOOR = 0.0  # of what the LM says, in deviations of people's texts
+SPARED = 40  # texts of a public file
+PER_GROUP = 300  # texts of a public file that are fitted on
+NOT_FITTED = re.compile(r"today|toefl91|ets|polish|rewrite|reports")
+WEIGHTS = {"own": 2, "recent": 1, "older": 1}  # of assistants by generation
+HABITS_PENALTY = 100.0
 LONG = 120  # tokens of people's texts from which means and deviations are taken
 _WORD = re.compile(
     r"Ġ[a-z']+|Ġ?[,.;:()?!]+"
 )  # no names and dates, which are the subject; no quotes and dashes, house style
-_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,30 @@ def machines_of() -> list[Text]:
     return [Text(kind.removeprefix("assistant-"), text) for kind, own in assistant_texts().items() for text in own]
 
 
+def public_texts(folder: Path, per_group: int = PER_GROUP) -> tuple[list[Text], list[Text]]:
+    """People's and assistants' texts of public collections that are fitted on."""
+    people: list[Text] = []
+    machines: list[Text] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        if not NOT_FITTED.search(path.stem):
+            side = people if path.stem.endswith("-people") else machines
+            side.extend(Text(path.stem, row["text"]) for row in in_random_order(path)[SPARED:][:per_group])
+    return people, machines
+
+
+def in_random_order(path: Path) -> list[dict[str, str]]:
+    rows = records([path])
+    random.Random(f"{path.stem} 0").shuffle(rows)
+    return rows
+
+
+def generation(group: str) -> str:
+    """Of assistants: those whose texts were written for us, those of 2025, and those of 2023 and 2024."""
+    if group.startswith("slop-"):
+        return "recent"
+    return "older" if group.startswith(("ghostbuster-", "glimpse-", "imbd-", "l2r-")) else "own"
+
+
 def fit_words(people: Sequence[Text], machines: Sequence[Text]) -> WordWeights:
     """A logistic regression on which tokens are among the first TOKENS; groups, and the two sides, weigh alike."""
     both = [*people, *machines]
@@ -116,9 +147,9 @@ def fit_words(people: Sequence[Text], machines: Sequence[Text]) -> WordWeights:
         if _WORD.fullmatch(name) and counts[token] >= FEWEST and machine_counts[token] >= FEWEST_MACHINE
     )
     present = presence(rows, vocabulary)
-    weights = [1 / share for part in (people, machines) for share in group_sizes(part)]
+    weights = np.concatenate([weights_of(people, dict.fromkeys(WEIGHTS, 1)), weights_of(machines, WEIGHTS)])
     regression = LogisticRegression(C=1 / RIDGE, max_iter=3000, tol=1e-6)
-    regression.fit(present, [False] * len(people) + [True] * len(machines), sample_weight=np.array(weights) / 2)
+    regression.fit(present, [False] * len(people) + [True] * len(machines), sample_weight=weights / 2)
     return WordWeights(
         tuple(vocabulary),
         tuple(round(float(value), 4) for value in regression.coef_[0]),
@@ -132,10 +163,16 @@ def presence(rows: Sequence[set[int]], vocabulary: Sequence[int]) -> csr_array: 
     return csr_array((np.ones(len(places)), tuple(zip(*places, strict=True))), shape=(len(rows), len(vocabulary)))
 
 
-def group_sizes(texts: Sequence[Text]) -> list[int]:
-    """Of each text: how many are of its group, times how many groups there are."""
+def weights_of(texts: Sequence[Text], by_generation: dict[str, float]) -> np.ndarray:  # (N,), of sum 1
+    """Groups weigh alike, or generations as they are to and groups alike in each."""
     sizes = Counter(own.group for own in texts)
-    return [sizes[own.group] * len(sizes) for own in texts]
+    unequal = len(set(by_generation.values())) > 1
+    groups = Counter(generation(group) for group in sizes)
+    of_group = {
+        group: by_generation[generation(group)] / groups[generation(group)] if unequal else 1.0 for group in sizes
+    }
+    weights = np.array([of_group[own.group] / sizes[own.group] for own in texts])
+    return weights / weights.sum()
 
 
 def rates(people: Sequence[Text], present: csr_array) -> np.ndarray:  # (V,)
@@ -149,6 +186,25 @@ def rates(people: Sequence[Text], present: csr_array) -> np.ndarray:  # (V,)
     return np.mean(found, 0)
 
 
+def fit_habits(people: Sequence[Text], machines: Sequence[Text]) -> HabitWeights:
+    """A logistic regression on habits in deviations, which then come as they are; weighed as words are."""
+    both = [*people, *machines]
+    rows = np.array([own_habits(own.text) for own in both])  # (N, habits)
+    deviations = rows.std(0)
+    weights = np.concatenate([weights_of(people, dict.fromkeys(WEIGHTS, 1)), weights_of(machines, WEIGHTS)])
+    regression = LogisticRegression(C=1 / HABITS_PENALTY, max_iter=1000)
+    regression.fit(rows / deviations, [False] * len(people) + [True] * len(machines), len(both) * weights / 2)
+    fitted = regression.coef_[0] / deviations
+    sums = rows[: len(people)] @ fitted
+    return HabitWeights(tuple(fitted.tolist()), float(sums.mean()), float(sums.std()))
+
+
+@cache
+def own_habits(text: str) -> Habits:
+    tokens = ids(text)[:TOKENS]
+    return habits_of(tokenizer().decode(list(tokens)), len(tokens))
+
+
 def scale() -> tuple[dict[str, float], dict[str, float]]:
     """Means and deviations of MEASURES over the longer of people's texts that false positives are calibrated on."""
     record = json.loads((Path(detection.__file__).parent / PEOPLE_FILE).read_text())
@@ -159,9 +215,11 @@ def scale() -> tuple[dict[str, float], dict[str, float]]:
     return tuple({name: round(float(of(own[name][long])), 4) for name in MEASURES} for of in (np.mean, np.std))
 
 
-def fit(folder: Path, brown: Path) -> None:
+def fit(folder: Path, brown: Path, public: Path) -> None:
     """Write assistant.json."""
-    words = fit_words(people_of(folder, brown, spared=True), machines_of())
+    people, machines = public_texts(public)
+    sides = [*people_of(folder, brown, spared=True), *people], [*machines_of(), *machines]
+    words, habits = fit_words(*sides), fit_habits(*sides)
     means, deviations = scale()
     names = tokenizer().convert_ids_to_tokens(list(words.tokens))
     record = {
@@ -169,82 +227,25 @@ def fit(folder: Path, brown: Path) -> None:
         "means": means,
         "deviations": deviations,
         "share": SHARE,
+        "floor": FLOOR,
+        "habits": {
+            "weights": {name: float(f"{own:.4g}") for name, own in zip(Habits._fields, habits.weights, strict=True)},
+            "mean": round(habits.mean, 4),
+            "deviation": round(habits.deviation, 4),
+        },
         "words": {name: own for name, *own in zip(names, words.weights, words.rates, strict=True)},
     }
-    atomic_write_json(Path(detection.__file__).parent / ASSISTANT_FILE, record)
+    write_numbers(Path(detection.__file__).parent / ASSISTANT_FILE, record)
     order = sorted(zip(words.weights, names, strict=True))
     print(f"{len(names)} words; people's: {order[:25]}; the assistant's: {order[:-26:-1]}")
 
 
-def transfer(folder: Path, brown: Path, sets: Path, cache: Path, tokens: int) -> None:
-    """The AUC of each scorer on each set, and the difference of the default and the others on the mean of all."""
-    known, people, machines = load_file(cache), people_of(folder, brown, spared=False), machines_of()
-    means, deviations = scale()
-    resampled: dict[str, list[np.ndarray]] = {}
-    values: dict[str, list[float]] = {}
-    for name, files in json.loads(sets.read_text()).items():
-        sides = [[*records(map(Path, files[side]))] for side in ("people", "machines")]
-        corpus, kind = (Path(files[side][0]).stem for side in ("people", "machines"))
-        spared = corpus.removeprefix("later-").split("-")[0]
-        trained = (
-            [own for own in people if own.group != spared],
-            [own for own in machines if f"assistant-{own.group}" != kind],
-        )
-        words = fit_words(*trained)
-        score = AssistantScore(tuple(means.values()), tuple(deviations.values()), words, SHARE)
-        texts = [record["text"] for own in sides for record in own]
-        statistics = [TokenStatistics(*known[hash_of(text)].double()[: tokens - 1].T) for text in texts]
-        rows = [torch.tensor(ids(text)[:tokens]) for text in texts]
-        energies = {name: [float(terms(own).mean()) for own in statistics] for name, terms in SCORERS.items()}
-        energies["words"] = [float(words.terms(row[1:]).mean()) for row in rows]
-        energies["TF-IDF"] = tf_idf(trained, rows)
-        energies[ASSISTANT] = [float(score.terms(row, own).mean()) for row, own in zip(rows, statistics, strict=True)]
-        is_machine = torch.tensor([False] * len(sides[0]) + [True] * len(sides[1]))
-        documents = [record["document"] for own in sides for record in own]
-        print(f"\n{name} ({len(sides[0])}, {len(sides[1])})", end="")
-        for scorer, own in energies.items():
-            metric = classification_metrics(torch.tensor(own), is_machine, documents).auc
-            values.setdefault(scorer, []).append(metric.value)
-            resampled.setdefault(scorer, []).append(bootstrap(own, files["people"] + files["machines"], sides))
-            print(f" | {scorer} {cell(metric)}", end="", flush=True)
-    print()
-    for scorer, own in values.items():
-        difference = np.mean(resampled[ASSISTANT], 0) - np.mean(resampled[scorer], 0)
-        low, high = np.quantile(difference, (0.025, 0.975))
-        print(
-            f"{scorer}: mean {np.mean(own):.3f}, least {min(own):.3f}; {ASSISTANT} minus it {low:+.3f} to {high:+.3f}"
-        )
-
-
-def tf_idf(trained: tuple[Sequence[Text], Sequence[Text]], rows: Sequence[torch.Tensor]) -> list[float]:
-    read = [tokenizer().decode(list(ids(own.text)[:TOKENS])) for part in trained for own in part]
-    is_machine = [number >= len(trained[0]) for number in range(len(read))]
-    return tf_idf_energies(read, is_machine, [tokenizer().decode(row.tolist()) for row in rows]).tolist()
-
-
-def bootstrap(energies: Sequence[float], files: Sequence[str], sides: Sequence[Sequence[object]]) -> np.ndarray:
-    """AUCs (R,) with texts drawn again; a file's are drawn alike in all sets that it is in."""
-    parts = np.split(np.array(energies), [len(sides[0])])
-    drawn = [
-        own[np.random.default_rng(list(file.encode())).integers(len(own), size=(_BOOTSTRAP, len(own)))]
-        for own, file in zip(parts, files, strict=True)
-    ]
-    wins = drawn[1][:, :, None] - drawn[0][:, None, :]  # (R, machines, people)
-    return ((wins > 0) + 0.5 * (wins == 0)).mean((1, 2))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    fitting, asking = commands.add_parser("fit"), commands.add_parser("transfer")
-    for command in (fitting, asking):
-        command.add_argument("--folder", type=Path, required=True)
-        command.add_argument("--brown", type=Path, required=True)
-    asking.add_argument("--sets", type=Path, required=True)
-    asking.add_argument("--cache", type=Path, required=True)
-    asking.add_argument("--tokens", type=int, default=TOKENS)
-    options = vars(parser.parse_args())
-    {"fit": fit, "transfer": transfer}[options.pop("command")](**options)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--brown", type=Path, required=True)
+    parser.add_argument("--public", type=Path, required=True)
+    fit(**vars(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -273,7 +273,7 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
             ["x.txt", "--false-positives", "0.3", "--clear-above", "0.2"],
             "at least the rate of false positives, 0.3",
         ),
-        (["x.txt", "--explain"], "which a detector without training has not"),
+        (["x.txt", "--explain", "--scorer", "likelihood"], "which another score than the default has not"),
         (["x.txt", "--lines", "--false-discoveries", "0.1"], "known when all texts are judged"),
         (["x.txt", "--domain", "news", "--calibrate", "y.txt"], "leave it out with texts of your own"),
     ],
@@ -407,7 +407,7 @@ def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text
     command = ["detect", "evaluate", str(text_pairs_file), *fields, "--lm", str(word_lm_folder), "--by", "file,length"]
     assert run_command([*command, "--report", str(tmp_path / "page.html")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "ROC AUC" in shown
+    assert "texts AUC at 1 % at 5 %" in shown
     assert "By length" in shown
     page = (tmp_path / "page.html").read_text()
     assert "<td>pairs.jsonl</td>" in page

@@ -1,11 +1,12 @@
 """The score `assistant` against sums written out, and what its words say of people whose words are drawn by chance."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
-from lexergy.core.detection.assistant import AssistantScore, WordWeights, is_first
+from lexergy.core.detection.assistant import AssistantScore, HabitWeights, WordWeights, is_first
 from lexergy.core.detection.zero_shot import TokenStatistics
 
 WORDS = WordWeights(tokens=(3, 5, 8), weights=(0.5, -1.0, 0.25), rates=(0.1, 0.02, 0.3))
@@ -59,6 +60,10 @@ def test_the_whole_score_by_hand():
     )
     ids = torch.tensor([5, 3, 9, 3])  # nothing predicts the first, which counts nowhere
     assert float(score.terms(ids, tokens).mean()) == pytest.approx(by_lm + 0.4 * by_hand([1, 0, 0], 3))
+    habits = replace(score, habits=HabitWeights((2.0, -1.0), mean=0.5, deviation=4.0))
+    by_habits = (2 * 3 - 7 - 0.5) / 4
+    expected = by_lm + 0.4 * (by_hand([1, 0, 0], 3) + by_habits)
+    assert float(habits.terms(ids, tokens, (3.0, 7.0)).mean()) == pytest.approx(expected)
 
 
 def test_without_words_nothing_is_said_of_them():

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from lexergy.data.detection.normalisation import LOOK_ALIKES, normalise
 
 QUICK = settings(max_examples=150, deadline=None)
-WORDS = st.text(string.ascii_letters, min_size=1, max_size=9)
+WORDS = st.text(string.ascii_lowercase, min_size=1, max_size=9)
+WORDS |= WORDS.map(str.capitalize)
 PROSE = st.lists(st.tuples(WORDS, st.sampled_from(["", ",", ".", "!", " -"])), min_size=1, max_size=12).map(
-    lambda words: " ".join(word + mark for word, mark in words)
+    lambda words: "So " + " ".join(word + mark for word, mark in words)
 )
 FOREIGN = [
     "Россия",

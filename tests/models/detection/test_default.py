@@ -13,9 +13,9 @@ from lexergy.models.detection.people import FalsePositives, accuse
 @pytest.mark.parametrize("scorer", [ASSISTANT, *SCORERS])
 def test_people_are_known_under_every_scorer(scorer):
     people = known_people(scorer)
-    assert len(people) == len(people.tokens) == len(people.domains) == len(people.styles) == 300
+    assert len(people) == len(people.tokens) == len(people.domains) == len(people.styles) == 500
     assert set(people.domains) == {"news", "speeches", "essays", "fiction", "web"}
-    assert len(people.of_domain("web")) == 60
+    assert len(people.of_domain("web")) == 100
     judged = accuse(people, people.energies, people.tokens, FalsePositives(0.05))
     assert sum(own.verdict == "machine" for own in judged) <= 0.05 * len(people)
 

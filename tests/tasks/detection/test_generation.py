@@ -8,6 +8,7 @@ import pytest
 
 from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
+from lexergy.errors import LexergyError
 from lexergy.runs.workspace import open_workspace
 from lexergy.tasks.detection import generation
 from lexergy.tasks.detection.generation import MIXTURE, GeneratedPairs, in_equal_shares, read_pairs
@@ -99,3 +100,24 @@ def test_shares_differ_by_one_at_most_and_follow_no_pattern():
     assert decodings == in_equal_shares(MIXTURE, 102, seed=0)
     assert decodings != in_equal_shares(MIXTURE, 102, seed=1)
     assert any(len(set(decodings[start : start + 4])) < 4 for start in range(0, 100, 4))
+
+
+def test_an_assistant_is_asked_to_go_on(corpus, word_lm, word_lm_folder, tmp_path, monkeypatch):
+    """The request stands before what it writes and not in the text; the beginning is people's."""
+    pairs = GeneratedPairs((str(corpus),), (str(word_lm_folder),), 6, prompt_tokens=8, new_tokens=12, chat=True)
+    with pytest.raises(LexergyError, match="has no chat template"):
+        written_pairs(pairs, tmp_path / "none")
+    monkeypatch.setattr(generation, "REQUEST", "{beginning}")  # a toy reads few tokens
+    folder = tmp_path / "assistant"
+    shutil.copytree(word_lm_folder, folder)
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }} most")
+    pairs = replace(pairs, generators=(str(folder),))
+    examples = written_pairs(pairs, tmp_path / "whole")
+    for own, generated in zip(examples[::2], examples[1::2], strict=True):
+        prompt = word_lm.decode(word_lm.encode(own.text)[:8])[0]
+        assert generated.text.startswith(prompt)
+    alone = written_pairs(replace(pairs, chat=False), tmp_path / "alone")
+    assert [own.text for own in alone[::2]] == [own.text for own in examples[::2]]
+    assert [own.text for own in alone[1::2]] != [own.text for own in examples[1::2]]
+    monkeypatch.setattr(generation, "PAIRS_PER_SHARD", 4)  # shards change speed, never results
+    assert written_pairs(pairs, tmp_path / "shards") == examples

@@ -1,4 +1,4 @@
-"""Disguises of a text undone: letters of another script that look Latin, characters that nobody sees, odd blanks.
+"""Disguises of a text undone: letters that look Latin, characters that nobody sees, odd blanks, capitals.
 
 They change every token that a model reads and nothing that a person sees. What is really Cyrillic or Greek, and what
 another script needs, stays as it is.
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import NamedTuple
+
+from lexergy.data.detection.casing import recased
 
 # Names and what they look like, from Unicode's confusables (UTS #39): nobody could tell the letters themselves apart.
 # Only those that most typefaces draw alike; the alpha of `TGFα` is meant to be one.
@@ -53,6 +55,7 @@ class Normalised:
     unseen: int = 0
     variants: int = 0
     blanks: int = 0
+    capitals: int = 0
 
     @property
     def disguises(self) -> tuple[str, ...]:
@@ -66,6 +69,7 @@ _WORDS = {
     "unseen": ("invisible character", "removed"),
     "variants": ("letter variant", "made plain"),
     "blanks": ("unusual blank", "made plain"),
+    "capitals": ("word", "put into ordinary capitals"),
 }
 
 
@@ -76,17 +80,21 @@ def normalise(text: str) -> Normalised:
     decomposition (fractions and superscripts do not: 10² is no 102). Format characters go, except behind letters of
     scripts that need them and behind symbols, where they join emoji. In Latin words letters that look Latin become so
     (`LOOK_ALIKES`); a word that holds a letter that no Latin one looks like is somebody's own. All blanks between
-    two words become a single one, or an empty line where there was one. Letters are composed (NFC).
+    two words become a single one, or an empty line where there was one. Letters are composed (NFC). Capitals are put
+    right where they are surely wrong (`casing`).
     """
     plain, variants = _without_variants(text.removeprefix("\ufeff"))
     seen, unseen = _without_unseen(unicodedata.normalize("NFC", plain))
     latin, look_alikes = _without_look_alikes(unicodedata.normalize("NFC", seen))
     composed = unicodedata.normalize("NFC", latin)
     blanks = sum(composed.count(letter) for letter in set(composed) if letter.isspace() and letter not in _USUAL)
-    return Normalised(_BLANKS.sub(_blank, composed).strip(), look_alikes, unseen, variants, blanks)
+    plain_case = recased(_BLANKS.sub(_blank, composed).strip())
+    return Normalised(plain_case.text, look_alikes, unseen, variants, blanks, plain_case.words)
 
 
 def _without_variants(text: str) -> tuple[str, int]:
+    if text.isascii():
+        return text, 0
     variants = {letter: plain for letter in set(text) if (plain := _plain(letter)) != letter}
     count = sum(text.count(letter) for letter in variants)
     return text.translate({ord(letter): plain for letter, plain in variants.items()}), count

@@ -38,6 +38,8 @@ def excerpts(text: str, count: int, size: int) -> list[tuple[int, int]]:
 
 def mean_by_token(length: int, blocks: Sequence[Block], values: Sequence[Tensor]) -> Tensor:
     """The mean over the blocks that hold a token of its value in them: (length,), NaN where none does."""
+    if len(blocks) == 1 and blocks[0] == (0, length):
+        return values[0].double()
     total, count = torch.zeros(length, dtype=torch.double), torch.zeros(length, dtype=torch.double)
     for block, own in zip(blocks, values, strict=True):
         total[block.start : block.end] += own

@@ -7,10 +7,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, WordWeights
+from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, HabitWeights, WordWeights
+from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.two_writers import TwoWriters
 from lexergy.core.detection.zero_shot import BITS_RATIO
+from lexergy.data.detection.habits import Habits
 from lexergy.errors import LexergyError
-from lexergy.files import read_json
+from lexergy.files import hash_of, read_json
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.people import PeopleTexts
@@ -49,6 +52,7 @@ def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) ->
             text=None,
             span=None,
             people=known_people(scorer) if tuple(lms) == (LM,) and scorer != BITS_RATIO else None,
+            **(_sentences() if fitted is not None else {}),
         ),
     )
 
@@ -63,7 +67,7 @@ def known_people(scorer: str) -> PeopleTexts:
 
 def assistant_score(lm: CausalLM) -> AssistantScore:
     """What was fitted to the default LM, its words as the LM's tokens."""
-    record = read_json(files("lexergy.models.detection") / ASSISTANT_FILE, dict)  # type: ignore[arg-type]
+    record = _fitted()
     vocabulary = lm.need_tokenizer().get_vocab()
     words = [(vocabulary[word], *own) for word, own in record["words"].items() if word in vocabulary]
     tokens, weights, rates = zip(*words, strict=True) if words else ((), (), ())
@@ -72,7 +76,32 @@ def assistant_score(lm: CausalLM) -> AssistantScore:
         deviations=tuple(record["deviations"][name] for name in MEASURES),
         words=WordWeights(tokens, weights, rates),
         share=record["share"],
+        floor=record["floor"],
+        habits=HabitWeights(
+            weights=tuple(record["habits"]["weights"][name] for name in Habits._fields),
+            mean=record["habits"]["mean"],
+            deviation=record["habits"]["deviation"],
+        ),
     )
+
+
+def _sentences() -> dict[str, Any]:
+    """What a sentence of a mixed text is worth under the score `assistant`, and how such sentences follow."""
+    record = _fitted()
+    return {
+        "sentence": TypeAdapter(Calibration | None).validate_python(record.get("sentence")),
+        "writers": TypeAdapter(TwoWriters | None).validate_python(record.get("writers")),
+    }
+
+
+def fitted_to(scorer: str) -> str | None:
+    """A fingerprint of the numbers that a score was fitted with, where it was: others give other energies."""
+    return hash_of(_fitted()) if scorer == ASSISTANT else None
+
+
+@cache
+def _fitted() -> dict[str, Any]:
+    return read_json(files("lexergy.models.detection") / ASSISTANT_FILE, dict)  # type: ignore[arg-type]
 
 
 @cache

@@ -1,11 +1,14 @@
 """A detector: the energy of a text of any length, and the probability that a machine wrote it."""
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import numpy as np
 import torch
 from pydantic import Field, TypeAdapter
 from torch import Tensor
@@ -194,8 +197,17 @@ class Detector:
         blocks = [self.blocks_of(text) for text in texts]
         pieces = [text.piece(block) for text, own in zip(texts, blocks, strict=True) for block in own]
         energies = self.reader.token_energies(pieces)
-        for text, own in zip(texts, blocks, strict=True):
-            yield self._detection(text, own, [next(energies) for _ in own], prior)
+        own_energies = [[next(energies) for _ in own] for own in blocks]
+        by_token = [
+            mean_by_token(len(text.ids), own, values)
+            for text, own, values in zip(texts, blocks, own_energies, strict=True)
+        ]
+        # Once for all texts: a call of torch costs as much for a number as for a thousand.
+        means = [statistics.fmean(own.mean(dtype=torch.double).item() for own in values) for values in own_energies]
+        probabilities = _probabilities(self.settings.text, means, [len(text.ids) for text in texts], prior)
+        spans = self._spans(texts, by_token, prior)
+        for text, own, energy, probability, values in zip(texts, blocks, means, probabilities, by_token, strict=True):
+            yield self._detection(text, len(own), energy, probability, prior, next(spans), values)
 
     def read(self, text: str) -> TokenisedText:
         """A text as the detector sees it; of a very long one, excerpts of a block each."""
@@ -219,56 +231,81 @@ class Detector:
         return [block for block in blocks if _is_long_enough(block)]
 
     def _detection(
-        self, text: TokenisedText, blocks: Sequence[Block], energies: Sequence[Tensor], prior: float
+        self,
+        text: TokenisedText,
+        num_blocks: int,
+        energy: float,
+        probability: float | None,
+        prior: float,
+        spans: tuple[Span, ...],
+        by_token: Tensor,  # (tokens,)
     ) -> Detection:
-        energy, tokens = float(torch.stack([own.double().mean() for own in energies]).mean()), len(text.ids)
-        conditions, calibration = self.settings.trained_on, self.settings.text
-        unknown = (UNKNOWN,) if calibration else ()
-        by_token = mean_by_token(tokens, blocks, energies)
+        tokens, conditions = len(text.ids), self.settings.trained_on
+        unknown = (UNKNOWN,) if self.settings.text else ()
         return Detection(
-            probability=calibration.probability(energy, tokens, prior) if calibration else None,
+            probability=probability,
             prior=prior,
             energy=energy,
             tokens=tokens,
-            blocks=len(blocks),
+            blocks=num_blocks,
             share_read=_covered(text) / max(1, len(text.text)) if text.excerpts else 1.0,
             warnings=tuple(conditions.warnings(energy, tokens)) if conditions else unknown,
             text=text.text,
-            spans=tuple(self._spans(text, by_token, prior)),
+            spans=spans,
             sentences=tuple(self._sentences(text, by_token, prior)),
         )
 
-    def _spans(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Span]:  # (tokens,)
-        blocks = text.excerpts or [Block(0, len(energies))]
-        spans = [span for block in blocks for span in text.words(block, SPAN_TOKENS)]
-        lengths = torch.tensor([span.end - span.start for span in spans])  # (S,)
-        means = torch.stack([energies[span.start : span.end].mean() for span in spans])  # (S,)
-        calibration = self.settings.span
-        probabilities = (
-            calibration.log_odds(means, lengths, prior).sigmoid().tolist() if calibration else [None] * len(spans)
-        )
-        for span, energy, probability in zip(spans, means.tolist(), probabilities, strict=True):
-            first, last = text.characters[span.start][0], text.characters[span.end - 1][1]
-            yield Span(first, last, span.end - span.start, energy, probability)
+    def _spans(
+        self,
+        texts: Sequence[TokenisedText],
+        energies: Sequence[Tensor],  # of each text (tokens,)
+        prior: float,
+    ) -> Iterator[tuple[Span, ...]]:
+        """Of each text."""
+        spans = [
+            [span for block in text.excerpts or [Block(0, len(text.ids))] for span in text.words(block, SPAN_TOKENS)]
+            for text in texts
+        ]
+        means, lengths = [], []
+        for values, own in zip((own.numpy() for own in energies), spans, strict=True):
+            means += [values[span.start : span.end].mean() for span in own]
+            lengths += [span.end - span.start for span in own]
+        found = zip(means, lengths, _probabilities(self.settings.span, means, lengths, prior), strict=True)
+        for text, own in zip(texts, spans, strict=True):
+            edges = [(text.characters[span.start][0], text.characters[span.end - 1][1]) for span in own]
+            yield tuple(
+                Span(first, last, length, float(energy), probability)
+                for (first, last), (energy, length, probability) in zip(edges, islice(found, len(edges)), strict=True)
+            )
 
     def _sentences(self, text: TokenisedText, energies: Tensor, prior: float) -> Iterator[Sentence]:  # (tokens,)
-        places = sentences(text.text)
-        starts = torch.tensor([start for start, _ in places])
-        ends = torch.tensor([last for _, last in text.characters])
-        own = (torch.searchsorted(starts, ends) - 1).clamp_min(0)  # (tokens,), the sentence in which each token ends
-        is_read = ~energies.isnan()
-        count = torch.bincount(own[is_read], minlength=len(places))
-        total = torch.zeros(len(places), dtype=torch.double).index_add_(0, own[is_read], energies[is_read])
-        read = count.nonzero().squeeze(1)  # (S,)
+        places, values = sentences(text.text), energies.numpy()
+        ends = [last for _, last in text.characters]
+        # The sentence in which each token ends: (tokens,)
+        own = np.searchsorted([start for start, _ in places], ends).clip(1) - 1
+        is_read = ~np.isnan(values)
+        count = np.bincount(own[is_read], minlength=len(places))
+        total = np.bincount(own[is_read], values[is_read], minlength=len(places))
+        (read,) = count.nonzero()  # (S,)
         means, tokens = total[read] / count[read], count[read]
         probabilities: list[float | None] = [None] * len(read)
         if self.settings.sentence is not None and self.settings.writers is not None:
-            log_odds = self.settings.sentence.log_odds(means, tokens)
+            log_odds = self.settings.sentence.log_odds(torch.from_numpy(means), torch.from_numpy(tokens))
             probabilities = self.settings.writers.probabilities(log_odds, prior).tolist()
         columns = zip(tokens.tolist(), means.tolist(), probabilities, strict=True)
         for place, (size, energy, probability) in zip(read.tolist(), columns, strict=True):
-            start, end = places[int(place)]
+            start, end = places[place]
             yield Sentence(start, end, size, energy, probability)
+
+
+def _probabilities(
+    calibration: Calibration | None, energies: Sequence[float], tokens: Sequence[int], prior: float
+) -> list[float | None]:
+    """Of pieces of so many tokens and of these energies; None without a calibration."""
+    if calibration is None:
+        return [None] * len(energies)
+    values = torch.tensor(energies, dtype=torch.double)
+    return calibration.log_odds(values, torch.tensor(tokens), prior).sigmoid().tolist()
 
 
 def _is_long_enough(block: Block) -> bool:

@@ -1,8 +1,9 @@
 """People's texts that false positives are calibrated on, and what they say of others (`core.detection.conformal`)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,12 +46,15 @@ class PeopleTexts:
         if domain not in self.domains:
             known = ", ".join(dict.fromkeys(self.domains))
             raise LexergyError(f"no calibration texts are of the domain `{domain}`; expected one of: {known}.")
-        own = [place for place, name in enumerate(self.domains) if name == domain]
+        return self.chosen([place for place, name in enumerate(self.domains) if name == domain])
+
+    def chosen(self, places: Sequence[int]) -> "PeopleTexts":
+        """Some of them."""
         return PeopleTexts(
-            tuple(self.energies[place] for place in own),
-            tuple(self.tokens[place] for place in own),
-            tuple(domain for _ in own),
-            tuple(self.styles[place] for place in own),
+            tuple(self.energies[place] for place in places),
+            tuple(self.tokens[place] for place in places),
+            tuple(self.domains[place] for place in places),
+            tuple(self.styles[place] for place in places),
         )
 
 
@@ -95,17 +99,45 @@ class FalsePositives:
 def accuse(
     people: PeopleTexts, energies: Sequence[float], tokens: Sequence[int], allowed: FalsePositives
 ) -> list[Accusation]:
-    """What people's texts of about its length say of each of N texts."""
+    """What people's texts of about its length say of each of N texts.
+
+    Nobody says of which domain a text is, so its p-value is the largest among all domains: the rate then holds in
+    each of them, not on average only. Domains of too few texts for the rate count as one.
+    """
     check_level(allowed.rate, len(people))
-    edges = length_bins(people.tokens, SPARE * texts_needed(allowed.rate))
+    needed = texts_needed(allowed.rate)
+    by_domain = [_compare(own, energies, tokens, SPARE * needed) for own in _domains(people, needed)]
+    p_values, order = torch.stack([own.p_values for own in by_domain]).max(0)  # (N,)
+    adjusted = benjamini_hochberg(p_values)
+    return [
+        Accusation(p_value, corrected, allowed.verdict(p_value, corrected), by_domain[worst].counts[place])
+        for place, (p_value, corrected, worst) in enumerate(
+            zip(p_values.tolist(), adjusted.tolist(), order.tolist(), strict=True)
+        )
+    ]
+
+
+class _Compared(NamedTuple):
+    p_values: Tensor  # (N,)
+    counts: list[int]  # of people's texts that each is compared with
+
+
+def _compare(people: PeopleTexts, energies: Sequence[float], tokens: Sequence[int], per_bin: int) -> _Compared:
+    edges = length_bins(people.tokens, per_bin)
     bins, own = ([bin_of(count, edges) for count in counts] for counts in (people.tokens, tokens))
     calibration = torch.tensor(people.energies, dtype=torch.double)
     p_values = mondrian_p_values(torch.tensor(energies, dtype=torch.double), own, calibration, bins)
-    adjusted = benjamini_hochberg(p_values)
-    return [
-        Accusation(p_value, corrected, allowed.verdict(p_value, corrected), bins.count(edge))
-        for p_value, corrected, edge in zip(p_values.tolist(), adjusted.tolist(), own, strict=True)
-    ]
+    return _Compared(p_values, [bins.count(edge) for edge in own])
+
+
+def _domains(people: PeopleTexts, needed: int) -> list[PeopleTexts]:
+    """The texts of each domain; where one has fewer than needed, all those and, if they are too few, all texts."""
+    sizes = Counter(people.domains)
+    large = [domain for domain, size in sizes.items() if size >= needed]
+    rest = [place for place, domain in enumerate(people.domains) if domain not in large]
+    if 0 < len(rest) < needed:
+        rest = list(range(len(people)))
+    return [*([people.chosen(rest)] if rest else []), *(people.of_domain(domain) for domain in large)]
 
 
 def shift_warning(people: PeopleTexts, texts: Sequence[str]) -> str | None:

@@ -6,7 +6,6 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import batches_by_length
@@ -14,6 +13,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.blocks import Block
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
+from lexergy.models.inference.ragged import reads_ragged
 from lexergy.models.loading.devices import tokens_at_once
 
 _ENERGY, _LM = "energy", "lm"
@@ -103,7 +103,7 @@ class StatesReader:
     """e_t = w . (phi_t - mean) / std + b, phi_t the states and moments of a frozen LM at token t."""
 
     kind: ClassVar[str] = "states"
-    tokens_together = 2**10
+    tokens_together = 2**12
 
     def __init__(self, lm: CausalLM, energy: StatesEnergy) -> None:
         if not energy.is_mean_over_tokens:
@@ -127,17 +127,8 @@ class StatesReader:
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
-        lengths = [len(block) for block in blocks]
-        by_place: dict[int, Tensor] = {}
-        for places in batches_by_length(lengths, tokens_at_once(self.lm.model)):
-            # No token sees the padding behind it.
-            rows = pad_sequence([blocks[place] for place in places], batch_first=True)  # (b, L)
-            features = self.lm.token_features(rows, features=self.energy.features)  # (b, L - 1, F)
-            energies = self.energy.of_features(features).cpu()  # (b, L - 1)
-            by_place |= {
-                place: with_first(own[: lengths[place] - 1]) for place, own in zip(places, energies, strict=True)
-            }
-        yield from (by_place[place] for place in range(len(blocks)))
+        for features in self.lm.token_features_of(blocks, features=self.energy.features):
+            yield with_first(self.energy.of_features(features).cpu())
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
@@ -153,7 +144,7 @@ class EncoderReader:
     """e_t = w . h_t + b, h_t the last state of a fine-tuned encoder at its token t."""
 
     kind: ClassVar[str] = "encoder"
-    tokens_together = 2**13
+    tokens_together = 2**14
 
     def __init__(self, energy: TransformerEnergy) -> None:
         self.tokenizer = energy.reader.tokenizer
@@ -168,6 +159,9 @@ class EncoderReader:
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
+        if reads_ragged(self.energy.backbone):
+            yield from self.energy.token_energies(blocks)
+            return
         by_place: dict[int, Tensor] = {}
         for places in batches_by_length([len(block) for block in blocks], tokens_at_once(self.energy)):
             energies = self.energy.token_energies([blocks[place] for place in places])
@@ -188,5 +182,6 @@ def with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)
 
 
 def tokenise(tokenizer: PreTrainedTokenizerBase, text: str) -> TokenisedText:
-    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    wanted = {"return_offsets_mapping": True, "return_attention_mask": False, "return_token_type_ids": False}
+    encoded = tokenizer(text, add_special_tokens=False, verbose=False, **wanted)
     return TokenisedText(text, encoded["input_ids"], encoded["offset_mapping"])

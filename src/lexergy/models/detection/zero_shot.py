@@ -14,6 +14,7 @@ from lexergy.core.batches import batches_by_length
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.core.vocabulary import summarise
+from lexergy.data.detection.habits import Habits, habits_of
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.causal.lm import CausalLM
@@ -75,8 +76,8 @@ class ZeroShotReader:
             yield from map(with_first, self._bits_ratios(blocks, statistics))
             return
         if self.fitted is not None:
-            score = self.fitted
-            yield from (with_first(score.terms(*own)) for own in zip(blocks, statistics, strict=True))
+            for block, own in zip(blocks, statistics, strict=True):
+                yield with_first(self.fitted.terms(block, own, self._habits(block)))
             return
         yield from (with_first(SCORERS[self.scorer](own)) for own in statistics)
 
@@ -110,6 +111,9 @@ class ZeroShotReader:
             columns = torch.stack((log_prob, expected, variance, log_rank), -1)  # (b C, 4)
             parts.append(columns.unflatten(0, (len(few), -1)))
         return torch.cat(parts)
+
+    def _habits(self, block: Tensor) -> Habits:
+        return habits_of(str(self.lm.need_tokenizer().decode(block)), len(block))
 
     def _bits_ratios(self, blocks: Sequence[Tensor], statistics: Sequence[TokenStatistics]) -> Iterator[Tensor]:
         assert self.second is not None

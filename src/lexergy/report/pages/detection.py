@@ -1,6 +1,6 @@
 """An evaluation of a detector as tables: Markdown, and one HTML page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lexergy.core.detection.classification import METRIC_NAMES, Metric
@@ -14,6 +14,15 @@ from lexergy.tasks.detection.evaluation import DetectorEvaluation, Measures
 ALL = "all texts"
 COLUMNS = ("auc", "recall_at_1", "recall_at_5", "balanced_accuracy", "calibration_error")
 SHARES = {"accused": "people accused", "recognised": "machines recognised"}
+SHORT = {
+    **{"auc": "AUC", "recall_at_1": "at 1 %", "recall_at_5": "at 5 %", "balanced_accuracy": "accuracy"},
+    **{"calibration_error": "error", "accused": "accused", "recognised": "caught"},
+}
+SHORT_NOTE = (
+    "How many texts of people and of machines; the area under the ROC curve; the recall where 1 and 5 % of people are "
+    "accused; error is that of calibration; accused and caught are the shares of people and of machines at the rate of "
+    "false positives asked for."
+)
 NOTE = (
     "Machine text is the positive class: a false positive is a person accused. Intervals are of 95 %, by bootstrap "
     "over documents; those of shares at a fixed rate are binomial (Clopper and Pearson 1934). By domain and length "
@@ -25,6 +34,12 @@ def evaluation_tables(evaluation: DetectorEvaluation) -> list[Table]:
     """One of all texts, and one for each column."""
     tables = [_table(ALL, {ALL: evaluation.overall})]
     return tables + [_table(f"by {name}", rows) for name, rows in evaluation.by.items() if rows]
+
+
+def short_tables(evaluation: DetectorEvaluation) -> list[Table]:
+    """The same for a terminal: few letters to a column."""
+    tables = [_short_table(ALL, {ALL: evaluation.overall})]
+    return tables + [_short_table(f"by {name}", rows) for name, rows in evaluation.by.items() if rows]
 
 
 def evaluation_sentences(evaluation: DetectorEvaluation) -> Iterator[str]:
@@ -65,8 +80,7 @@ def write_evaluation(evaluation: DetectorEvaluation, title: str, path: str | Pat
 
 def _table(name: str, rows: dict[str, Measures]) -> Table:
     first = next(iter(rows.values()))
-    known = [column for column in COLUMNS if getattr(first, column) is not None]
-    shares = [column for column in SHARES if getattr(first, column) is not None]
+    known, shares = _known(first, COLUMNS), _known(first, SHARES)
     heads = (
         "texts",
         "people",
@@ -77,8 +91,26 @@ def _table(name: str, rows: dict[str, Measures]) -> Table:
     return Table(name, heads, [_row(value, own, [*known, *shares]) for value, own in rows.items()])
 
 
+def _short_table(name: str, rows: dict[str, Measures]) -> Table:
+    known = _known(next(iter(rows.values())), SHORT)
+    cells = [
+        (value, f"{own.people}, {own.machines}", *(_short_cell(getattr(own, column)) for column in known))
+        for value, own in rows.items()
+    ]
+    return Table(name, ("", "texts", *(SHORT[column] for column in known)), cells)
+
+
+def _known(measures: Measures, columns: Iterable[str]) -> list[str]:
+    return [column for column in columns if getattr(measures, column) is not None]
+
+
 def _row(value: str, measures: Measures, columns: list[str]) -> tuple[Cell, ...]:
     return (value, measures.people, measures.machines, *(_cell(getattr(measures, column)) for column in columns))
+
+
+def _short_cell(number: Metric | Estimate) -> str:
+    """`.88±.04`, half the interval's width."""
+    return f"{number.value:.2f}±{(number.high - number.low) / 2:.2f}".replace("0.", ".")
 
 
 def _cell(number: Metric | Estimate) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.estimation.findings import Estimate, mean
-from lexergy.models.detection.detector import Detector
+from lexergy.models.detection.detector import Detection, Detector
 from lexergy.tasks.detection.splicing import SentenceTruth
 
 CHAIN, ALONE, WHOLE, ALL_PEOPLE, ALL_MACHINE = (
@@ -53,7 +53,7 @@ def attribution_row(detector: Detector, truth: SentenceTruth) -> dict[str, Any]:
     assert settings.sentence is not None
     probabilities = np.array([own.probability for own in detection.sentences], dtype=float)
     alone = settings.sentence.log_odds(truth.energies, truth.tokens).sigmoid().numpy()
-    whole = np.full(len(alone), detection.probability, dtype=float)
+    whole = np.full(len(alone), _probability(detector, detection), dtype=float)
     by_method = {CHAIN: probabilities, ALONE: alone, WHOLE: whole, ALL_PEOPLE: 0 * whole, ALL_MACHINE: 0 * whole + 1}
     return {
         "group": truth.splice.group,
@@ -61,6 +61,14 @@ def attribution_row(detector: Detector, truth: SentenceTruth) -> dict[str, Any]:
         "is_machine": truth.is_machine.tolist(),
         "right": [_share_right(truth, values) for values in by_method.values()],
     }
+
+
+def _probability(detector: Detector, detection: Detection) -> float:
+    """That a machine wrote the text; where the detector gives none, as of a sentence of that length."""
+    if detection.probability is not None:
+        return detection.probability
+    assert detector.settings.sentence is not None
+    return detector.settings.sentence.probability(detection.energy, detection.tokens)
 
 
 def _share_right(truth: SentenceTruth, probabilities: np.ndarray) -> float:  # (S,)

@@ -1,16 +1,18 @@
-"""Machine texts where there are none: LMs go on from the first words of people's texts."""
+"""Machine texts where there are none: LMs go on from the first words of people's texts, by themselves or when asked."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import torch
+from torch import Tensor
 
 from lexergy.core.conditions import describe
 from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.data.detection.plain_text import plain_text
 from lexergy.data.windows import Windows, make_windows
+from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.remote.opening import open_lm
 from lexergy.runs.fingerprint import fingerprint
@@ -21,6 +23,7 @@ from lexergy.tasks.detection.examples import Example
 
 PAIRS_PER_SHARD = 32  # prompts at once
 ROWS = "rows"
+REQUEST = "Go on with this text for about {words} words. Answer with the new words alone.\n\n{beginning}"
 MIXTURE = (Decoding(), Decoding(temperature=0.7), Decoding(top_p=0.9), Decoding(top_k=40))
 """How LMs are decoded where they are in use, in equal shares: a detector of untruncated samples alone would not know
 the others."""
@@ -32,6 +35,8 @@ class GeneratedPairs:
 
     Generators and decodings have equal shares of the pairs. Excerpts of one document are one group. Both texts of a
     pair come out of the LM's tokenizer and have as many tokens, so that neither encoding nor length tells them apart.
+    With `chat`, LMs are asked to go on, each by its chat template, and may end sooner: assistants do not write as the
+    LMs that they were made of.
     """
 
     sources: tuple[str, ...]  # corpora by people
@@ -41,11 +46,14 @@ class GeneratedPairs:
     prompt_tokens: int = 32
     new_tokens: int = 96
     decodings: tuple[Decoding, ...] = MIXTURE
+    chat: bool = False
 
     def stage(self, workspace: Workspace) -> Stage:
         """The stage `texts`, in shards that survive a kill; `read_pairs` reads them."""
         content = [fingerprint(source) for source in (*self.sources, *self.generators)]
         config = {**asdict(self), "content": content}
+        if not self.chat:
+            del config["chat"]  # texts written before there was a choice are still good
 
         def build(stage: OpenStage) -> Facts:
             shards = [self._write(stage, number, workspace.seed) for number in range(len(self.generators))]
@@ -57,6 +65,10 @@ class GeneratedPairs:
         """The shards of one generator: how many there are."""
         generator = self.generators[number]
         lm = open_lm(generator).without_special_tokens()
+        if self.chat and getattr(lm.need_tokenizer(), "chat_template", None) is None:
+            raise LexergyError(
+                f"the LM {generator} has no chat template; expected an instruction-tuned one, or no `chat`."
+            )
         first, end = (self.pairs * count // len(self.generators) for count in (number, number + 1))
         windows = self._windows(lm, end - first, seed + number)
         decodings = in_equal_shares(self.decodings, len(windows), seed)
@@ -91,27 +103,47 @@ class GeneratedPairs:
         self, lm: LanguageModel, windows: Windows, decodings: Sequence[Decoding], rows: range, seed: int
     ) -> pa.Table:
         """What the LM writes in some rows, each with its own decoding."""
-        continuations = torch.empty(len(rows), self.new_tokens, dtype=torch.long)
-        for decoding in dict.fromkeys(decodings[row] for row in rows):
-            own = [place for place, row in enumerate(rows) if decodings[row] == decoding]
-            ids = [rows[place] for place in own]
-            continuations[own] = lm.sample(
-                windows.select(ids).prefixes,
+        chosen = windows.select(rows)
+        beginnings = lm.decode(chosen.prefixes)
+        prompts = [_asked(lm, own, self.new_tokens) for own in beginnings] if self.chat else list(chosen.prefixes)
+        machine = [""] * len(rows)
+        alike = {(decodings[row], len(prompt)) for row, prompt in zip(rows, prompts, strict=True)}
+        for decoding, length in sorted(alike, key=str):
+            own = [
+                place for place, row in enumerate(rows) if decodings[row] == decoding and len(prompts[place]) == length
+            ]
+            samples = (lm.ending() if self.chat else lm).sample(
+                torch.stack([prompts[place] for place in own]),
                 num_samples=1,
                 max_new_tokens=self.new_tokens,
                 seed=seed,
-                prefix_ids=ids,
+                prefix_ids=[rows[place] for place in own],
                 **asdict(decoding),
-            ).tokens[:, 0]
-        chosen = windows.select(rows)
+            )
+            for place, tokens in zip(own, samples.tokens[:, 0], strict=True):
+                machine[place] = self._text(lm, chosen.prefixes[place], beginnings[place], tokens)
         return pa.table(
             {
                 "people": lm.decode(chosen.tokens),
-                "machine": lm.decode(torch.cat((chosen.prefixes, continuations), 1)),
+                "machine": machine,
                 "group": chosen.document_ids,
                 "decoding": [describe(decodings[row]) for row in rows],
             }
         )
+
+    def _text(self, lm: LanguageModel, prefix: Tensor, beginning: str, tokens: Tensor) -> str:
+        if not self.chat:
+            return lm.decode(torch.cat((prefix, tokens))[None])[0]
+        writer = lm.ending()
+        answer = writer.decode(tokens[: int(writer.lengths(tokens)) - int(writer.have_ended(tokens))][None])[0]
+        return f"{beginning} {answer.strip()}"
+
+
+def _asked(lm: LanguageModel, beginning: str, num_tokens: int) -> Tensor:
+    """The tokens (P,) of a request to go on, in the LM's own form."""
+    turn = {"role": "user", "content": REQUEST.format(words=num_tokens * 3 // 4, beginning=beginning)}
+    prompt = lm.need_tokenizer().apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
+    return lm.encode(str(prompt))
 
 
 def in_equal_shares(decodings: Sequence[Decoding], count: int, seed: int) -> list[Decoding]:

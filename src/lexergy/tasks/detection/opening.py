@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
-from lexergy.models.detection.default import LM, default_scorer, zero_shot_detector
+from lexergy.models.detection.default import LM, default_scorer, fitted_to, zero_shot_detector
 from lexergy.models.detection.detector import Detection, Detector
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
 from lexergy.progress import progress_bar
@@ -75,12 +76,24 @@ class Opening:
         return zero_shot_detector(self.lms or (LM,), self.scorer)
 
     @property
+    def tells_sentences(self) -> bool:
+        """Whether it says which sentences are a machine's: a trained detector does, and so does the default."""
+        return self.model is not None or (not self.lms and self.scorer in (None, ASSISTANT))
+
+    @property
     def key(self) -> dict[str, Any]:
         """What decides the energies."""
         if self.model is not None:
             return {"model": fingerprint(str(self.model))}
         lms = self.lms or (LM,)
-        return {"lms": lms, "content": [fingerprint(lm) for lm in lms], "scorer": self.scorer or default_scorer(lms)}
+        scorer = self.scorer or default_scorer(lms)
+        fitted = fitted_to(scorer)
+        return {
+            "lms": lms,
+            "content": [fingerprint(lm) for lm in lms],
+            "scorer": scorer,
+            **({} if fitted is None else {"fitted": fitted}),
+        }
 
 
 def people_texts(detector: Detector, sources: Sequence[str], text_field: str = "text") -> PeopleTexts:

@@ -13,9 +13,10 @@ from lexergy.data.detection.normalisation import LOOK_ALIKES, normalise
 from lexergy.errors import LexergyError
 
 QUICK = settings(max_examples=60, deadline=None)
-WORDS = st.text(string.ascii_letters, min_size=1, max_size=9)
+WORDS = st.text(string.ascii_lowercase, min_size=1, max_size=9)
+WORDS |= WORDS.map(str.capitalize)
 PROSE = st.lists(st.tuples(WORDS, st.sampled_from(["", ",", "."])), min_size=2, max_size=12).map(
-    lambda words: " ".join(word + mark for word, mark in words)
+    lambda words: "So " + " ".join(word + mark for word, mark in words)
 )
 SHARES = st.floats(0.05, 1)
 SEEDS = st.integers(0, 2**32)

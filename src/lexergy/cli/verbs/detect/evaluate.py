@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lexergy.cli.options import Json, Seed, TextField, new_file
-from lexergy.cli.render import print_json, print_paragraphs, print_table
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.cli.verbs.detect.options import (
     Calibrate,
     ClearAbove,
@@ -87,7 +87,7 @@ def evaluate(
     model, sources = split_model(arguments)
     allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)
     how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
-    from lexergy.report.pages.detection import evaluation_sentences, evaluation_tables, write_evaluation
+    from lexergy.report.pages.detection import SHORT_NOTE, evaluation_sentences, short_tables, write_evaluation
     from lexergy.tasks.detection.evaluation import evaluate as measure
     from lexergy.tasks.detection.evaluation_texts import EvaluationFields, read_evaluation_texts
 
@@ -97,10 +97,12 @@ def evaluate(
     detector, guarantee = how.open()
     evaluation = measure(detector, texts, names, guarantee, seed=seed)
     if report is not None:
-        write_evaluation(evaluation, f"Evaluation of {model or scorer or 'the zero-shot detector'}", report)
+        write_evaluation(evaluation, f"Evaluation of {model or scorer or 'the default detector'}", report)
     if as_json:
         print_json(evaluation)
         return
-    for table in evaluation_tables(evaluation):
+    for table in short_tables(evaluation):
         print_table(table.name.capitalize(), table.columns, table.texts)
-    print_paragraphs(*evaluation_sentences(evaluation))
+    print_paragraphs(SHORT_NOTE, *evaluation_sentences(evaluation))
+    if report is not None:
+        print_lines(f"written: {report}")

@@ -89,6 +89,9 @@ def files(
     "machine"; above --clear-above, "people"; between, "cannot tell". The rate holds for texts like those
     calibrated on: give your own with --calibrate. A warning says where they look unlike.
 
+    --explain and --html show which sentences are a machine's, each with a probability that is calibrated on texts
+    spliced at known places.
+
     Of a trained detector the probability is calibrated for the length of the text: a few words stay near the prior.
     The number of a span (--explain, --html) is a probability too: that a machine wrote the text, judged by those words
     alone, calibrated on spans. A warning says where a text is unlike those the detector was trained on: less than half
@@ -108,6 +111,7 @@ def files(
 
     \b
       lexergy detect essay.txt letters/
+      lexergy detect essay.txt --explain
       lexergy detect letters/ --false-positives 0.01 --calibrate my-own-letters/
       lexergy detect runs/detector essay.txt letters/
       lexergy detect runs/detector answers.jsonl --text-field answer --json
@@ -149,10 +153,10 @@ def _check_output(how: "Opening", explained: bool, out: Path | None, lines: bool
         raise LexergyError(
             "`--out` and `--lines` keep no spans; expected it without `--explain` and `--html`; leave one of them out."
         )
-    if explained and how.model is None:
+    if explained and not how.tells_sentences:
         raise LexergyError(
-            "`--explain` and `--html` show probabilities of spans, which a detector without training has not; expected "
-            "MODEL, a folder of `lexergy detect train`."
+            "`--explain` and `--html` show probabilities of sentences, which another score than the default has not; "
+            "expected none in `--scorer` and `--lm`, or MODEL, a folder of `lexergy detect train`."
         )
     if lines and how.allowed is not None and how.allowed.among_accused:
         raise LexergyError(
@@ -286,6 +290,8 @@ def _print_in_colours(judged: "Sequence[Judged]") -> None:
         shown = Text()
         for text, probability in pieces(detection):
             if not console.is_terminal:
+                if not text.strip():
+                    continue
                 mark = " .. " if probability is None else f"{probability:.2f}"
                 shown.append(f"{mark}  {visible(text).strip()}\n")
             elif probability is None:

@@ -48,6 +48,10 @@ TopKs = Annotated[
     list[str] | None,
     typer.Option("--top-k", help="The same: a decoding truncated to so many tokens.", show_default="40"),
 ]
+Chat = Annotated[
+    bool,
+    typer.Option("--chat", help="With --generator: the LM is asked to go on by its chat template, as an assistant is."),
+]
 NumPairs = Annotated[
     int,
     typer.Option("--pairs", help="With --generator: how many texts are written.", callback=at_least(10, "400 will do")),
@@ -91,6 +95,7 @@ def train(
     temperature: Temperatures = None,
     top_p: TopPs = None,
     top_k: TopKs = None,
+    chat: Chat = False,
     pairs: NumPairs = 400,
     human_field: HumanField = "text",
     machine_field: MachineField = "text",
@@ -129,7 +134,7 @@ def train(
     """
     chosen_layers = tuple(int(layer) for layer in _numbers("--layers", [layers] if layers else [], "12,18,24", int))
     decodings = _decodings(temperature, top_p, top_k)
-    texts = _texts(human, machine, human_field, machine_field, generator, pairs, decodings)
+    texts = _texts(human, machine, human_field, machine_field, generator, pairs, decodings, chat)
     from lexergy.recipes.detection import DetectorRecipe
     from lexergy.recipes.loader import checked
     from lexergy.tasks.detection.training import train_detector  # seconds: after what may be mistaken
@@ -160,16 +165,17 @@ def _texts(
     generators: list[str] | None,
     pairs: int,
     decodings: "tuple[Decoding, ...]",
+    chat: bool,
 ) -> "list[Example] | GeneratedPairs":
     if (machine is None) == (generators is None):
         raise LexergyError(
             "expected `--machine` with texts by machines, or `--generator` with an LM to write some; give one of them."
         )
     if machine is not None:
-        if decodings:
+        if decodings or chat:
             raise LexergyError(
-                "`--temperature`, `--top-p` and `--top-k` say how a `--generator` writes; with texts by machines in "
-                "`--machine`, leave them out."
+                "`--temperature`, `--top-p`, `--top-k` and `--chat` say how a `--generator` writes; with texts by "
+                "machines in `--machine`, leave them out."
             )
         from lexergy.tasks.detection.examples import load_examples
 
@@ -177,7 +183,7 @@ def _texts(
     from lexergy.tasks.detection.generation import MIXTURE, GeneratedPairs
 
     distinct = tuple(dict.fromkeys(generators or ()))
-    return GeneratedPairs(tuple(human), distinct, pairs, human_field, decodings=decodings or MIXTURE)
+    return GeneratedPairs(tuple(human), distinct, pairs, human_field, decodings=decodings or MIXTURE, chat=chat)
 
 
 def _decodings(

@@ -50,6 +50,18 @@ def test_generate_by_smc(tiny_run, capsys):
     assert "`--target-ess` is given beside `--method smc`" in mistake
 
 
+def test_generate_token_by_token(tiny_run, capsys):
+    arguments = ["generate", tiny_run, "--prompt", "our union", "--token-by-token", 2, "--max-new-tokens", 3]
+    result = json_of([*arguments, "--top-k", 4], capsys)
+    found = load_run(tiny_run)
+    joint = RunContext(found.recipe, tiny_run).joint(next(iter(found.energies)))
+    own = joint.generate_tokens("our union", max_new_tokens=3, top_k=4, num_samples=2)
+    assert (result["joint"], result["num_drawn"]) == (own.text, 3 + 4 * 2 * (2 + 1))
+    assert json_of(arguments, capsys)["num_drawn"] == 3 + 10 * 2 * (2 + 1)
+    for more in (["--chunks", 2], ["--method", "smc"], ["--top-p", 0.9], ["--stop", "."]):
+        assert f"`{more[0]}` is given beside `--token-by-token`" in mistake_of([*arguments, *more], capsys)
+
+
 @pytest.mark.filterwarnings(UNRELIABLE)
 def test_generate_truncates_to_ten_tokens_unless_told(tiny_run, capsys):
     def base(*more):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from lexergy.recipes.durations import Duration, seconds_of
-from lexergy.recipes.sections.base_models import LMRecipe, MaskedLMRecipe
+from lexergy.recipes.sections.base_models import FinetuneRecipe, LMRecipe, MaskedLMRecipe
 from lexergy.recipes.sections.energies import AnyEnergyRecipe, NgramTablesRecipe, SumEnergyRecipe
 from lexergy.recipes.sections.energy import LearntEnergyRecipe
 from lexergy.recipes.sections.engine import EngineRecipe
@@ -131,7 +131,13 @@ class BalmRecipe(CausalShapeRecipe):
     training: TrainingRecipe
 
 
-BaselineRecipe = Annotated[RalmRecipe | BalmRecipe, Field(discriminator="kind")]
+class LoraBaselineRecipe(FinetuneRecipe):
+    """The LM itself trained further by LoRA, as `lm.finetune` does it: what is left on the table by a frozen LM."""
+
+    kind: Literal["lora"]
+
+
+BaselineRecipe = Annotated[RalmRecipe | BalmRecipe | LoraBaselineRecipe, Field(discriminator="kind")]
 
 
 SamplingMethod = Literal["importance", "smc"]

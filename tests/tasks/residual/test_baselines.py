@@ -38,6 +38,12 @@ BASELINES = {
     },
     "balm": {"kind": "balm", **TRANSFORMER, "hidden_size": 24, "ngram_tables": TABLES},
     "opt": {"kind": "balm", **TRANSFORMER, "architecture": "opt", "embedding_size": 12, "feed_forward_size": 20},
+    "lora": {
+        "kind": "lora",
+        "lora": {"rank": 2, "alpha": 4},
+        "max_length": TRANSFORMER["max_length"],
+        "training": TRAINING,
+    },
 }
 SMALL = {"energies": {"states": ENERGIES["states"]}, "masked_lm": None, "generation": None}
 
@@ -62,7 +68,7 @@ def log_probs(folder: Path, name: str) -> torch.Tensor:
 def test_each_baseline_is_measured(with_baselines, tiny_corpus):
     result = load_run(with_baselines)
     assert list(result.baselines) == list(BASELINES)
-    assert list(result.seconds)[-5:] == [*BASELINES, "baselines"]
+    assert list(result.seconds)[-6:] == [*BASELINES, "baselines"]
     base = log_probs(with_baselines, "base").sum(1)
     for name, baseline in result.baselines.items():
         log_prob = log_probs(with_baselines, name)

@@ -1,5 +1,6 @@
 """A run on an LM corrected token by token: what each residual adds, what is redone, and all commands on top of it."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -19,6 +20,8 @@ from lexergy.report.perplexity import gains_in_all
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import read_stage
 from lexergy.serve.api.catalogue import base_name
+from lexergy.studies.reproduce import load_study
+from lexergy.studies.residual.workspace import Evidence
 from lexergy.tasks.residual import local_residuals
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.evaluate import evaluate_again
@@ -77,6 +80,25 @@ def test_what_residuals_and_energy_do_together_is_told(corrected):
         f"at most {bound:.2f} where the frozen LM is {frozen:.2f}: {100 * (1 - bound / frozen):.1f} % less" in sentence
     )
     assert sentence in render_page(result)
+
+
+def test_table_1_begins_with_the_lm_without_residuals(corrected):
+    """Every gain is over the frozen LM: that of the residuals, and with it the energy's."""
+    result = load_run(corrected)
+    estimate, told = result.estimates["energy"], result.corrections["test"]
+    table, _ = load_study("table-1").conclude([Evidence(result, "energy", estimate.windows.documents)]).tables
+    base, residuals, joint = table.rows
+    assert (base[0], base[2]) == ("base LM", told["bare"].perplexity)
+    assert (residuals[0], residuals[2]) == ("local residuals", told["ngram"].perplexity)
+    assert residuals[5] == pytest.approx(told["ngram"].gain)
+    assert joint[2] == estimate.bound
+    assert joint[5] == pytest.approx(told["ngram"].gain + estimate.gain)
+
+
+def test_table_1_says_how_to_measure_residuals_anew(corrected, tmp_path):
+    result = dataclasses.replace(load_run(corrected), folder=tmp_path)  # where no such file is
+    with pytest.raises(LexergyError, match="remove that folder"):
+        load_study("table-1").conclude([Evidence(result, "energy", result.estimates["energy"].windows.documents)])
 
 
 def test_strength_and_weights_are_the_likeliest_on_validation_text(corrected):

@@ -1,5 +1,6 @@
 """`lexergy generate`: the frozen LM beside the joint model."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from lexergy.core.candidates import Candidate
     from lexergy.models.joint.long_text import LongGeneration
     from lexergy.models.joint.sampling import Generation
+    from lexergy.models.joint.token_by_token import TokenGeneration
 
 DEFAULT_TOP_K = 10  # the papers' choice for generation
 
@@ -96,6 +98,16 @@ StopAtEnd = Annotated[
         show_default="if the energy was trained on texts that end",
     ),
 ]
+TokenByToken = Annotated[
+    int | None,
+    typer.Option(
+        "--token-by-token",
+        help="Write one token after the other: each of the --top-k likeliest is weighed by so many samples of what "
+        "could follow. Costs far more than choosing among candidates.",
+        show_default="whole texts",
+        callback=at_least(1, "leave it out to choose among whole texts"),
+    ),
+]
 NumShown = Annotated[
     int,
     typer.Option(
@@ -121,6 +133,7 @@ def generate(
     max_candidates: MaxCandidates = None,
     stop: StopStrings = None,
     stop_at_end: StopAtEnd = None,
+    token_by_token: TokenByToken = None,
     seed: Seed = 0,
     show: NumShown = 0,
     as_json: Json = False,
@@ -139,10 +152,15 @@ def generate(
       lexergy generate runs/quickstart --prompt "Our economy" --stop "\\n" --stop ". "
       lexergy generate runs/quickstart --prompt "Our economy" --method smc --candidates 64
       lexergy generate runs/quickstart --prompt "Our economy" --method smc --candidates 64 --chunks 4
+      lexergy generate runs/quickstart --prompt "Our economy" --token-by-token 4 --max-new-tokens 12
       echo "My fellow Americans," | lexergy generate runs/quickstart --prompt - --json
     """
     text = read_prompt(prompt)
     _check(chunks, show, target_ess, max_candidates, method)
+    if token_by_token is not None:
+        unused = {"--chunks": chunks > 1, "--show": show, "--target-ess": target_ess, "--top-p": top_p, "--stop": stop}
+        unused |= {"--temperature": temperature != 1, "--method": method == MethodChoice.SMC}
+        _check_alone("--token-by-token", unused)
     if top_k is None and top_p is None:
         top_k = DEFAULT_TOP_K
     settings: dict[str, Any] = {
@@ -162,6 +180,17 @@ def generate(
     from lexergy.tasks.residual.context import RunContext  # seconds to import: after what may be mistaken
 
     joint = RunContext(result.recipe, result.folder).joint(chosen)
+    if token_by_token is not None:
+        written = joint.generate_tokens(
+            text,
+            max_new_tokens=max_new_tokens,
+            top_k=top_k or DEFAULT_TOP_K,
+            num_samples=token_by_token,
+            seed=seed,
+            stop_at_end=stop_at_end,
+        )
+        _print_tokens(text, chosen, written, as_json)
+        return
     if chunks > 1:
         settings |= {"chunk_tokens": max_new_tokens, "context_tokens": result.recipe.windows.prefix}  # as in training
         with counted("tokens", chunks * candidates * max_new_tokens):
@@ -190,6 +219,13 @@ def _check(chunks: int, show: int, target_ess: float | None, max_candidates: int
             f"`--chunks` is {chunks} beside `--show` or `--target-ess`; expected one or the other, since they look "
             "at the candidates of a single continuation; leave them out."
         )
+
+
+def _check_alone(option: str, others: Mapping[str, object]) -> None:
+    """Refuse what a way of writing has no use for."""
+    given = next((name for name, value in others.items() if value), None)
+    if given is not None:
+        raise LexergyError(f"`{given}` is given beside `{option}`, which has no use for it; leave one of them out.")
 
 
 def _unescaped(text: str) -> str:
@@ -242,6 +278,18 @@ def _print(prompt: str, energy: str, generation: "Generation", show: int, as_jso
         f"k-hat {fixed(generation.pareto_k)}"
     )
     _print_ancestors(generation.num_ancestors)
+
+
+def _print_tokens(prompt: str, energy: str, written: "TokenGeneration", as_json: bool) -> None:
+    if as_json:
+        texts = {"prompt": prompt, "energy": energy, "joint": written.text, "joint_energy": written.energy}
+        print_json({**texts, "num_drawn": written.num_drawn, "warnings": written.warnings})
+        return
+    from lexergy.report.numbers import fixed
+
+    print_passage("Prompt", prompt)
+    print_passage(f"Joint model ({energy}) goes on", written.text)
+    print_lines(f"energy {fixed(written.energy)}; the LM drew {written.num_drawn:,} tokens for it")
 
 
 def _print_long(prompt: str, energy: str, long: "LongGeneration", as_json: bool) -> None:

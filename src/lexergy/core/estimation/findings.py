@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
-from scipy.stats import beta
-from scipy.stats import t as student
+from scipy.special import betaincinv, stdtrit  # quantiles of beta and t; scipy.stats takes half a second to import
 from torch import Tensor
 
 from lexergy.core.estimation.bootstrap import bootstrap_std_error, group_counts
@@ -123,7 +122,7 @@ def over_runs(values: Sequence[float], std_errors: Sequence[float]) -> Estimate:
     if count == 1:
         half = NormalDist().inv_cdf(_UPPER_TAIL) * std_errors[0]
     else:
-        half = float(student.ppf(_UPPER_TAIL, count - 1)) * float(np.std(values, ddof=1)) / math.sqrt(count)
+        half = float(stdtrit(count - 1, _UPPER_TAIL)) * float(np.std(values, ddof=1)) / math.sqrt(count)
     return Estimate(value, value - half, value + half)
 
 
@@ -146,8 +145,8 @@ def proportion(hits: np.ndarray, groups: Sequence[Hashable], seed: int = BOOTSTR
 def clopper_pearson(share: float, trials: float) -> Estimate:
     """The exact interval of a share of so many trials, which need not be a whole number of them."""
     successes = share * trials
-    low = float(beta.ppf(1 - _UPPER_TAIL, successes, trials - successes + 1)) if successes > 0 else 0.0
-    high = float(beta.ppf(_UPPER_TAIL, successes + 1, trials - successes)) if successes < trials else 1.0
+    low = float(betaincinv(successes, trials - successes + 1, 1 - _UPPER_TAIL)) if successes > 0 else 0.0
+    high = float(betaincinv(successes + 1, trials - successes, _UPPER_TAIL)) if successes < trials else 1.0
     return Estimate(share, low, high)
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation import importance, partition
+from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.errors import LexergyError
 
 
@@ -169,12 +170,14 @@ class Resampling:
     """When particles are resampled, and by which twist.
 
     Every so many tokens, where the effective sample size of those that go on is below this share of their number.
-    Without a twist it is t / T times the energy of the text so far (`proportional_twist`).
+    Without a twist it is t / T times the energy of the text so far (`proportional_twist`). With a tilt, tokens are
+    drawn by it, and a text so far is worth psi_t P_LM / q: the energy of which q is the LM is E - log P_LM / q.
     """
 
     every: int = 4
     below: float = 0.5
     twist: Twist | None = None
+    tilt: TokenTilt | None = None
 
     def __post_init__(self) -> None:
         if self.every < 1:

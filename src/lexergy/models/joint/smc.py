@@ -75,6 +75,7 @@ def particle_runs(
     takes (top_k, top_p, temperature, stop).
     """
     check_particles(joint, num_particles, num_runs)
+    _check_tilt(resampling, sampling)
     steering = Steering(
         joint, prefix, (len(prefix), num_runs, num_particles), length, seed, prefix_ids, resampling, first_run, kept
     )
@@ -92,7 +93,9 @@ def particle_runs(
     )
     energy = joint.score(prefix, samples.tokens, samples.features, samples.lengths).double()
     energy = energy.view(len(prefix), num_runs, num_particles)
-    return ParticleRuns(samples, energy, steering.population.weighed(-energy))
+    assert samples.log_ratio is not None  # zero without a tilt
+    log_ratio = samples.log_ratio.view(energy.shape)
+    return ParticleRuns(samples, energy, steering.population.weighed(log_ratio - energy))
 
 
 def run_populations(
@@ -195,7 +198,15 @@ def smc_sample(
     )
 
 
-def fit_twist(
+class EnergiesSeen(NamedTuple):
+    """What the energies of n samples of each of B prefixes were after each token, and at last."""
+
+    partial: Tensor  # (B, n, T)
+    final: Tensor  # (B, n)
+    alive: Tensor  # (B, n, T) bool: whether the text goes on
+
+
+def energies_while_written(
     joint: WeighedLM,
     prefix: Tensor,  # (B, P)
     *,
@@ -203,11 +214,8 @@ def fit_twist(
     num_samples: int,
     seed: int,
     prefix_ids: Sequence[int],
-) -> Twist:
-    """Least squares of the energies of n samples of each prefix on what they were after each token.
-
-    The samples should not be those of the runs that the twist is for: Z^ is unbiased given the twist.
-    """
+) -> EnergiesSeen:
+    """Samples of the LM, looked at after each token."""
     check_particles(joint, num_samples, 1)
     shape = (len(prefix), num_samples)
     seen = Seen(joint, prefix, shape)
@@ -224,7 +232,26 @@ def fit_twist(
     for _ in range(length - len(seen.partial)):  # nobody goes on after the last token, or after all have ended
         seen.partial.append(final)
         seen.alive.append(torch.zeros(shape, dtype=torch.bool))
-    return smc.fit_twist(torch.stack(seen.partial, -1), final, torch.stack(seen.alive, -1))
+    return EnergiesSeen(torch.stack(seen.partial, -1), final, torch.stack(seen.alive, -1))
+
+
+def fit_twist(joint: WeighedLM, prefix: Tensor, **settings: Any) -> Twist:  # (B, P)
+    """Least squares of the energies of n samples of each prefix on what they were after each token.
+
+    The samples should not be those of the runs that the twist is for: Z^ is unbiased given the twist. `settings` are
+    those of `energies_while_written`.
+    """
+    return smc.fit_twist(*energies_while_written(joint, prefix, **settings))
+
+
+def _check_tilt(resampling: Resampling, sampling: dict[str, Any]) -> None:
+    truncated = [name for name in ("top_k", "top_p") if sampling.get(name) is not None]
+    truncated += ["temperature"] if sampling.get("temperature", 1.0) != 1.0 else []
+    if resampling.tilt is not None and truncated:
+        raise LexergyError(
+            f"`{truncated[0]}` is given and tokens are drawn by a tilt of the whole distribution; expected one of the "
+            "two; leave the tilt out."
+        )
 
 
 def check_particles(joint: WeighedLM, num_particles: int, num_runs: int) -> None:

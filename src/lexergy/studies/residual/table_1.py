@@ -9,11 +9,13 @@ import pyarrow.parquet as parquet
 
 from lexergy.core.estimation.findings import Estimate, Finding, Groups, above, between, mean, mean_difference, similar
 from lexergy.core.estimation.perplexity import PerplexityEstimate
+from lexergy.errors import LexergyError
+from lexergy.recipes.sections.local_residuals import RESIDUAL_PERPLEXITY
 from lexergy.report.figures.picture import Panel, Series
 from lexergy.report.pages.study import Conclusion
 from lexergy.report.table import Cell, Table
 from lexergy.runs.columns import from_column
-from lexergy.runs.records import BASE_TOKENS, TOKENS_FILE, EnergyResult, RunResult, token_column
+from lexergy.runs.records import BARE, BASE_TOKENS, TOKENS_FILE, EnergyResult, RunResult, token_column
 from lexergy.studies.residual.workspace import PAPER, RUN, Evidence, StudiedRun, documents, usual_sizes
 from lexergy.studies.study import Study
 from lexergy.tasks.residual.parameters import count_parameters
@@ -66,9 +68,10 @@ class Row(NamedTuple):
 def _rows(evidence: Sequence[Evidence]) -> list[Row]:
     runs = [seen.run for seen in evidence]
     counts = count_parameters(runs[0].recipe)
+    corrected = [_corrected_row(runs)] if runs[0].corrections else []
     baselines = [_baseline_row(runs, name, counts[name]) for name in runs[0].baselines]
     joints = [_joint_row(runs, name, counts[name]) for name in runs[0].energies]
-    return [_base_row(runs, counts["lm"]), *baselines, *joints]
+    return [_base_row(runs, counts["lm"]), *corrected, *baselines, *joints]
 
 
 def _millions(count: int) -> str:
@@ -77,18 +80,54 @@ def _millions(count: int) -> str:
 
 
 def _base_row(runs: Sequence[RunResult], count: int) -> Row:
-    estimates = [next(iter(run.energies.values())).perplexity for run in runs]
-    perplexities = [estimate.base for estimate in estimates]
+    """The LM as it was found or trained: without its local residuals, where it has any."""
+    perplexities = [
+        run.corrections["test"][BARE].perplexity
+        if run.corrections
+        else next(iter(run.energies.values())).perplexity.base
+        for run in runs
+    ]
     return Row(BASE, BASE, _millions(count), perplexities, [math.nan] * len(runs), [], [])
+
+
+def _corrected_row(runs: Sequence[RunResult]) -> Row:
+    """The LM times its local residuals, normalised at every token: RALM (Eq. 6) by other means than a second LM."""
+    *_, last = runs[0].corrections["test"]
+    results = [run.corrections["test"][last] for run in runs]
+    gains = [_corrected_gains(run) for run in runs]
+    return Row(
+        name="local residuals",
+        paper_name="RALM",
+        parameters="LM+counts",
+        perplexities=[result.perplexity for result in results],
+        std_errors=[result.std_error for result in results],
+        gains=gains,
+        most=gains,
+    )
+
+
+def _corrected_gains(run: RunResult) -> np.ndarray:  # (N,)
+    """What local residuals gain over the frozen LM, nats per token of each window; nothing where there are none."""
+    if not run.corrections:
+        return np.zeros(1)
+    path, (*_, last) = run.folder / RESIDUAL_PERPLEXITY / TOKENS_FILE, run.corrections["test"]
+    if not path.exists():
+        raise LexergyError(
+            f"{path.parent} was measured before it kept the log-probability of each token; remove that folder and run "
+            "the recipe again, which takes a minute."
+        )
+    table = parquet.read_table(path)
+    own, bare = (from_column(table.column(token_column(model))) for model in (last, BARE))  # (N, C)
+    return (own - bare).mean(1)
 
 
 def _baseline_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
     results = [run.baselines[name] for run in runs]
-    gains = [_baseline_gains(run, name) for run in runs]
+    gains = [_corrected_gains(run) + _baseline_gains(run, name) for run in runs]
     return Row(
         name=name,
         paper_name=results[0].kind.upper(),
-        parameters=_millions(count) if results[0].kind == "balm" else f"LM+{_millions(count)}",
+        parameters=f"LM+{_millions(count)}" if results[0].kind == "ralm" else _millions(count),
         perplexities=[result.perplexity for result in results],
         std_errors=[result.std_error for result in results],
         gains=gains,
@@ -111,8 +150,8 @@ def _joint_row(runs: Sequence[RunResult], name: str, count: int) -> Row:
         parameters=f"LM+{_millions(count)}",
         perplexities=[estimate.bound for estimate in estimates],
         std_errors=[estimate.std_error for estimate in estimates],
-        gains=[joint_gains(run, name) for run in runs],
-        most=[estimate.windows.optimistic_gain.numpy() / estimate.continuation_length for estimate in estimates],
+        gains=[_corrected_gains(run) + joint_gains(run, name) for run in runs],
+        most=[_corrected_gains(run) + _most(estimate) for run, estimate in zip(runs, estimates, strict=True)],
         estimates=estimates,
     )
 
@@ -123,13 +162,21 @@ def joint_gains(run: RunResult, name: str) -> np.ndarray:  # (N,)
     return estimate.windows.gain.numpy() / estimate.continuation_length
 
 
+def _most(estimate: PerplexityEstimate) -> np.ndarray:  # (N,)
+    """And at most."""
+    return estimate.windows.optimistic_gain.numpy() / estimate.continuation_length
+
+
 def _paper_name(result: EnergyResult) -> str:
-    """The paper's row of an energy; "" for kinds that the paper has not."""
-    if result.kind == "encoder":
+    """The paper's row of an energy; "" for kinds that the paper has not.
+
+    Heads on the LM's states read left to right, as UniT does, and those on an encoder's both ways, as BiT* does.
+    """
+    if result.kind in ("encoder", "fitted_encoder"):
         return "joint BiT-Large*" if "large" in result.name else "joint BiT-Base*"
     if result.kind == "bit":
         return "joint BiT-Med" if "med" in result.name else "joint BiT-Base"
-    return "joint UniT" if result.kind == "unit" else ""
+    return "joint UniT" if result.kind in ("unit", "states", "fitted_states") else ""
 
 
 def conclude(evidence: Sequence[Evidence], layers: int = 12) -> Conclusion:
@@ -146,7 +193,7 @@ def _findings(rows: Sequence[Row], groups: Groups) -> Iterator[Finding]:
     """Those whose models are in the recipe; of several rows of a kind the first one counts."""
     kinds = {row.paper_name: row for row in reversed(rows)}
     ralm, balm, unit = (kinds.get(name) for name in ("RALM", "BALM", "joint UniT"))
-    bit = kinds.get("joint BiT-Base") or kinds.get("joint BiT-Med")
+    bit = kinds.get("joint BiT-Base") or kinds.get("joint BiT-Med") or kinds.get("joint BiT-Base*")
 
     def above_base(row: Row, name: str) -> Finding:
         estimate = between(mean(row.gains, groups=groups), mean(row.most, groups=groups))
@@ -277,7 +324,9 @@ STUDY = Study(
         "errors are over documents, or over seeds where there are several. "
         "The paper, which draws far more samples, gives the bounds of Eq. 4; its gains "
         "are those of its own base LM, so that they can be compared with ours, which its perplexities cannot: "
-        "corpus, tokens and sizes differ at cpu size."
+        "corpus, tokens and sizes differ at cpu size. Where the recipe corrects its LM by local residuals, the base "
+        "LM is the one without them, they stand in RALM's row, and energies are on top of them; heads on the LM's "
+        "states stand in UniT's row, heads on an encoder in BiT*'s."
     ),
     sizes=usual_sizes(),
     workspace=RUN,

@@ -152,7 +152,16 @@ def _panels(measures: Measures) -> tuple[Panel, ...]:
 
 def _comparisons(writers: Sequence[str]) -> list[tuple[str, str]]:
     """Who is compared with whom, where both have written."""
-    pairs = [("joint", BASE), ("smc", BASE), ("tokens", BASE), (BASE, "frozen")]
+    pairs = [
+        ("joint", BASE),
+        ("smc", BASE),
+        ("tokens", BASE),
+        ("tokens", "joint"),
+        (BASE, "frozen"),
+        ("joint", "frozen"),
+        ("smc", "frozen"),
+        ("joint", "likeliest"),
+    ]
     return [pair for pair in pairs if set(pair) <= set(writers)]
 
 

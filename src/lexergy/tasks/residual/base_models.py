@@ -16,7 +16,7 @@ from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.loading.tokenizer import train_tokenizer
 from lexergy.models.remote.opening import open_lm
-from lexergy.recipes.sections.base_models import MaskedLMRecipe, TrainedLMRecipe
+from lexergy.recipes.sections.base_models import FinetuneRecipe, MaskedLMRecipe, TrainedLMRecipe
 from lexergy.runs.processes import is_main_process, meet
 from lexergy.runs.stages import Facts, stage_seed
 from lexergy.runs.workspace import OpenStage
@@ -88,8 +88,12 @@ def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
     The adapters are merged into the weights, so that sampling costs what it did. Tokens that were forbidden
     stay so; end-of-text parts documents in training, where the tokenizer has one.
     """
-    recipe, lm = context.recipe.lm.finetune, weights_of(_finished_lm(context))
-    assert recipe is not None
+    assert context.recipe.lm.finetune is not None
+    return train_further(context, weights_of(_finished_lm(context)), context.recipe.lm.finetune, stage, "lm")
+
+
+def train_further(context: RunContext, lm: CausalLM, recipe: FinetuneRecipe, stage: OpenStage, label: str) -> Facts:
+    """Adapters in the LM's weights, trained on the training documents, merged and saved."""
     assert lm.tokenizer is not None
     if is_main_process():
         lm.tokenizer.save_pretrained(stage.folder)
@@ -112,7 +116,7 @@ def finetune_lm(context: RunContext, stage: OpenStage) -> Facts:
         lm.source = str(folder.resolve())
         lm.save_pretrained(folder)
 
-    facts = train_into(stage, lm.model, objective, seeded(recipe.training, stage), save=save, label="lm")
+    facts = train_into(stage, lm.model, objective, seeded(recipe.training, stage), save=save, label=label)
     return {**facts, "parameters": parameters, "forbidden_tokens": len(lm.forbidden_tokens)}
 
 
@@ -122,7 +126,7 @@ def _finished_lm(context: RunContext) -> LanguageModel:
     source = recipe.full_source
     if Path(source).expanduser().exists():
         source = str(Path(source).expanduser().resolve())  # the run may be used from another folder
-    lm = open_lm(source)
+    lm = open_lm(source, precision=recipe.precision)
     if lm.tokenizer is None:
         raise LexergyError(f"the LM {source} has no tokenizer; expected one beside its weights.")
     return lm if recipe.forbid_special_tokens is False else lm.without_special_tokens()

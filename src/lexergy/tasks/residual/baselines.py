@@ -1,4 +1,4 @@
-"""The stages of the autoregressive baselines: train RALM and BALM, measure them on the energies' test windows."""
+"""The stages of the autoregressive baselines: train RALM, BALM and LoRA, measure them on the energies' test windows."""
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -11,14 +11,14 @@ from lexergy.data.windows import Windows
 from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.causal import log_probs
 from lexergy.models.causal.lm import CausalLM, weights_of
-from lexergy.models.causal.product_lm import NgramLM, ProductLM, make_baseline, num_parameters
+from lexergy.models.causal.product_lm import NgramLM, ProductLM, frozen_logits, make_baseline, num_parameters
 from lexergy.models.loading.weights import load_causal_lm
-from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, ResidualRecipe
+from lexergy.recipes.residual import BalmRecipe, BaselineRecipe, LoraBaselineRecipe, ResidualRecipe
 from lexergy.runs.columns import to_column
 from lexergy.runs.records import BASE_TOKENS, ESTIMATES_FILE, TOKENS_FILE, token_column
 from lexergy.runs.stages import Facts
 from lexergy.runs.workspace import OpenStage
-from lexergy.tasks.residual.base_models import token_streams
+from lexergy.tasks.residual.base_models import token_streams, train_further
 from lexergy.tasks.residual.context import RunContext
 from lexergy.training.objectives.language import LanguageModelling
 from lexergy.training.stage import seeded, train_into
@@ -27,6 +27,9 @@ from lexergy.training.stage import seeded, train_into
 def train_baseline(context: RunContext, name: str, stage: OpenStage) -> Facts:
     """Train one baseline on the LM's own training text by exact maximum likelihood."""
     recipe = context.recipe.baselines[name]
+    if isinstance(recipe, LoraBaselineRecipe):
+        lm = CausalLM.from_pretrained(context.folder / "lm")  # a copy of its own, without local residuals
+        return train_further(context, lm, recipe, stage, name)
     length = block_length(context.recipe, recipe)
     model = make_baseline(recipe, weights_of(context.lm), length, stage.seed)
     streams = token_streams(context)
@@ -46,9 +49,13 @@ def block_length(recipe: ResidualRecipe, baseline: BaselineRecipe) -> int:
 def load_baseline(context: RunContext, name: str) -> nn.Module:
     """A trained baseline of the run, ready to score."""
     recipe, folder = context.recipe.baselines[name], context.folder / name
+    if isinstance(recipe, LoraBaselineRecipe):
+        return load_causal_lm(str(folder)).model.eval()
     has_tables = recipe.ngram_tables is not None
     trained = NgramLM.from_pretrained(folder) if has_tables else load_causal_lm(str(folder)).model.eval()
-    return trained if isinstance(recipe, BalmRecipe) else ProductLM(weights_of(context.lm).model, trained).eval()
+    return (
+        trained if isinstance(recipe, BalmRecipe) else ProductLM(frozen_logits(weights_of(context.lm)), trained).eval()
+    )
 
 
 def measure_baselines(context: RunContext, stage: OpenStage) -> Facts:

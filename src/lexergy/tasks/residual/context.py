@@ -66,7 +66,7 @@ class RunContext:
         return lm.corrected(residuals)
 
     def _open_lm(self, stage: str) -> LanguageModel:
-        lm = open_lm(self.folder / stage, runtime=self.recipe.lm.runtime)
+        lm = open_lm(self.folder / stage, runtime=self.recipe.lm.runtime, precision=self.recipe.lm.precision)
         return lm.ending() if self.recipe.windows.ends else lm
 
     @property

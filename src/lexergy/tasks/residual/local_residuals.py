@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 import torch
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from lexergy.core.local_residuals.ngrams import fit_weights, kneser_ney
 from lexergy.core.local_residuals.unigrams import log_ratio
 from lexergy.data.corpora import Document
 from lexergy.data.windows import Windows, make_windows
-from lexergy.files import atomic_write_json
+from lexergy.files import atomic_path, atomic_write_json
 from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.local_residuals import LocalResidual, NgramResidual, UnigramResidual
 from lexergy.models.causal.log_probs import pick_log_prob
@@ -37,7 +38,7 @@ from lexergy.recipes.sections.local_residuals import (
     UnigramRecipe,
 )
 from lexergy.runs.columns import from_column, to_column
-from lexergy.runs.records import BARE, ESTIMATES_FILE
+from lexergy.runs.records import BARE, ESTIMATES_FILE, TOKENS_FILE, token_column
 from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.stages import Facts, Stage, stage_seed
 from lexergy.runs.workspace import OpenStage, stage_store
@@ -203,14 +204,17 @@ def measure_residuals(context: RunContext, stage: OpenStage) -> Facts:
     records: dict[str, dict[str, Any]] = {}
     for split, windows in (("validation", validation), ("test", test)):
         positions = _read_windows(context, windows)
-        log_probs = {BARE: position_log_probs(weights_of(context.frozen_lm), positions).sum(1)}  # (N,)
+        log_probs = {BARE: position_log_probs(weights_of(context.frozen_lm), positions)}  # (N, C)
         for kind in kinds:
-            log_probs[kind] = position_log_probs(weights_of(context.corrected_lm(kind)), positions).sum(1)
+            log_probs[kind] = position_log_probs(weights_of(context.corrected_lm(kind)), positions)
         length, documents = context.mean_length(windows), windows.document_ids
         records[split] = {
-            name: asdict(exact_perplexity(own, log_probs[BARE], length, stage.seed, documents=documents))
+            name: asdict(exact_perplexity(own.sum(1), log_probs[BARE].sum(1), length, stage.seed, documents=documents))
             for name, own in log_probs.items()
         }
+    columns = {token_column(name): to_column(own.numpy()) for name, own in log_probs.items()}  # of test windows
+    with atomic_path(stage.folder / TOKENS_FILE) as partial:
+        parquet.write_table(pa.table(columns), partial)
     atomic_write_json(stage.folder / ESTIMATES_FILE, records)
     return {split: {name: record["perplexity"] for name, record in own.items()} for split, own in records.items()}
 

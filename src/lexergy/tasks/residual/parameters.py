@@ -11,7 +11,7 @@ from lexergy.models.causal.product_lm import ProductLM, make_baseline, num_param
 from lexergy.models.energies import EnergyModel
 from lexergy.models.energies.backbones import Backbone, masked_backbone, untrained_encoder
 from lexergy.models.loading.weights import untrained_causal_lm
-from lexergy.recipes.residual import ResidualRecipe
+from lexergy.recipes.residual import LoraBaselineRecipe, ResidualRecipe
 from lexergy.recipes.sections.energy import LearntEnergyRecipe
 from lexergy.tasks.residual.base_models import sizes_of
 from lexergy.tasks.residual.baselines import block_length
@@ -71,5 +71,7 @@ def _energy_parameters(shapes: _Shapes, name: str) -> int:
 
 def _baseline_parameters(shapes: _Shapes, name: str) -> int:
     recipe = shapes.recipe.baselines[name]
+    if isinstance(recipe, LoraBaselineRecipe):
+        return num_parameters(shapes.lm.model)  # its adapters are merged into the LM
     model = make_baseline(recipe, shapes.lm, block_length(shapes.recipe, recipe), seed=0)
     return num_parameters(model.residual if isinstance(model, ProductLM) else model)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json
-from lexergy.recipes.residual import RalmRecipe, ResidualRecipe
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.recipes.sections.local_residuals import RESIDUAL_PERPLEXITY, RESIDUAL_STATES, residual_folder
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.parts import current_part
@@ -105,8 +105,8 @@ class _Run:
             # Before the long trainings: a corpus that is too short is told at once.
             windows = self._windows(tokenizer)
             base = self._trained_models(tokenizer)
-        lm = self._corrected_lm(windows, base["lm"])
-        base = {**base, "lm": lm}
+        frozen = base["lm"]
+        base = {**base, "lm": self._corrected_lm(windows, frozen)}
         check_pairs(self.recipe, windows.facts["windows"]["train"])
         self._check_scores()
         negatives = self._negatives(windows, base["lm"])
@@ -118,7 +118,8 @@ class _Run:
                 self._measured_sums(perplexity, sums)
         energies = [*trained.values(), *sums]
         if self.recipe.baselines:
-            baselines = [self._baseline(name, tokenizer, base["lm"]) for name in self.recipe.baselines]
+            starts = {"ralm": base["lm"], "lora": frozen, "balm": tokenizer}
+            baselines = [self._baseline(name, starts[own.kind]) for name, own in self.recipe.baselines.items()]
             self._baselines(windows, base["lm"], baselines)
         if self.recipe.generation is not None:
             self._samples(base["lm"], energies)
@@ -268,12 +269,11 @@ class _Run:
             partial(measure_perplexity, self.context),
         )
 
-    def _baseline(self, name: str, tokenizer: Stage, lm: Stage) -> Stage:
-        is_product = isinstance(self.recipe.baselines[name], RalmRecipe)
+    def _baseline(self, name: str, start: Stage) -> Stage:
         return self.stage(
             name,
             {"corpus": self.corpus, "model": self.plain["baselines"][name]},
-            [lm if is_product else tokenizer],
+            [start],
             partial(train_baseline, self.context, name),
             together=True,
         )

@@ -64,6 +64,22 @@ def test_last_step_skips_forbidden_tokens():
     assert float(steps.last_exact[0]) == pytest.approx(float(exact[-1]), abs=1e-4)
 
 
+def test_last_step_by_the_likeliest_tokens(joint):
+    """All seven enumerated are exact; of three, one drawn token stands for the other four, without bias in 1 / P."""
+    exact = torch.stack([exact_steps(joint, window) for window in WINDOWS])[:, -1]
+
+    def last(enumerated: int, seed: int = 0) -> torch.Tensor:
+        return joint.step_probabilities(WINDOWS, 1, num_samples=2, seed=seed, enumerated=enumerated).last_exact
+
+    torch.testing.assert_close(last(7), exact, atol=1e-4, rtol=0)
+    inverse = torch.stack([(-last(3, seed)).exp() for seed in range(0, 4000, 10)])  # (S, B), D_T up to a factor
+    error = inverse.std(dim=0) / math.sqrt(len(inverse))
+    assert (error > 0).any(), "something must be drawn"
+    assert ((inverse.mean(dim=0) - (-exact).exp()).abs() < 4 * error + 2e-3).all()  # energies in float32
+    with pytest.raises(LexergyError, match="`enumerated` is 0"):
+        last(0)
+
+
 def test_next_token(joint):
     prefix = PREFIXES[1]
     distribution = joint_log_prob(joint.lm, table(joint), prefix, 3).exp().reshape(7, 49).sum(1)

@@ -45,6 +45,9 @@ def test_figure_1_is_exact_at_the_last_position(subject):
         assert middle == pytest.approx(float(exact), abs=0.05)
     base = joint.lm.token_log_prob(windows.tokens[:2], prefix_length=windows.prefix_length)
     torch.testing.assert_close(column(table, "base"), base)
+    most = dataclasses.replace(subject, settings={**subject.settings, "samples": 2, "enumerated": 20})
+    nearly, exact = column(figure_1.rows(most, range(2)), "last_exact"), column(table, "last_exact")
+    assert 0 < (nearly - exact).abs().max() < 0.05
 
 
 def test_samples_are_scored_as_the_models_score_them(subject):

@@ -306,11 +306,22 @@ class ResidualEBM(WeighedLM):
         seed: int = 0,
         *,
         rows_per_batch: int = ROWS_PER_BATCH,
+        enumerated: int | None = None,
     ) -> StepProbabilities:
-        """Bounds on log P(x_t | x_<t) at each position of the continuation, exact at the last (Eq. 5)."""
+        """Bounds on log P(x_t | x_<t) at each position of the continuation, exact at the last (Eq. 5).
+
+        With `enumerated`, so many of the likeliest tokens are summed at the last position, and a few that are drawn
+        stand for the others: with a large vocabulary all of them cost more than everything else.
+        """
         _check_num_samples(num_samples)
         return step_probabilities(
-            self, tokens, prefix_length, num_samples=num_samples, seed=seed, rows_per_batch=rows_per_batch
+            self,
+            tokens,
+            prefix_length,
+            num_samples=num_samples,
+            seed=seed,
+            rows_per_batch=rows_per_batch,
+            enumerated=enumerated,
         )
 
     def next_token(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation import importance, partition
+from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.joint.sampling import prompt_tokens
 from lexergy.models.joint.weights import WeighedLM
@@ -19,7 +20,7 @@ class StepProbabilities:
     base: Tensor  # (B, C) the LM's
     lower: Tensor  # (B, C) the joint model's, pessimistic
     upper: Tensor  # (B, C) optimistic
-    last_exact: Tensor  # (B,) the joint model's at the last position, by enumeration of the vocabulary
+    last_exact: Tensor  # (B,) the joint model's at the last position, by enumeration of the vocabulary or most of it
     num_samples: int
 
 
@@ -56,13 +57,17 @@ def step_probabilities(
     num_samples: int,
     seed: int,
     rows_per_batch: int,
+    enumerated: int | None = None,
 ) -> StepProbabilities:
     """Bounds on log P(x_t | x_<t) = log P_LM(x_t | x_<t) + log N_t - log D_t, Eq. 5, Deng et al. 2020.
 
     D_t = E[exp(-E(x_<t, x'_t, ..., x'_T))] over LM samples x' of the rest; the numerator, which also fixes
     x_t, is the next denominator: N_t = D_{t+1}, and N_T = exp(-E(x)) is exact. The lower bound pairs the
-    lower bound of N_t with the upper bound of D_t (Eq. 4), and the other way round.
+    lower bound of N_t with the upper bound of D_t (Eq. 4), and the other way round. At the last position D_T is a sum
+    over the vocabulary, or over its `enumerated` likeliest tokens and a few that stand for the others.
     """
+    if enumerated is not None and enumerated < 1:
+        raise LexergyError(f"`enumerated` is {enumerated}; expected at least 1 token; leave it out for all of them.")
     tokens = tokens.cpu()
     base = joint.lm.token_log_prob(tokens, prefix_length=prefix_length)  # (B, C)
     prefix, continuation = tokens[:, :prefix_length], tokens[:, prefix_length:]  # (B, P), (B, C)
@@ -83,10 +88,13 @@ def step_probabilities(
     whole = -joint.score_texts(prefix, continuation, rows_per_batch).double()  # (B,) log N_T
     lower_bounds = torch.stack([*lower, whole], dim=1)  # (B, C + 1) log D_1, ..., log D_T, log N_T
     upper_bounds = torch.stack([*upper, whole], dim=1)
+    at_once = 1 if enumerated is not None else max(1, rows_per_batch // joint.lm.vocab_size)
     last_denominator = torch.cat(
         [
             _last_denominator(joint, rows[:, :prefix_length], rows[:, prefix_length:-1], rows_per_batch)
-            for rows in tokens.split(max(1, rows_per_batch // joint.lm.vocab_size))
+            if enumerated is None
+            else _most_of_the_last(joint, rows, prefix_length, enumerated, seed + number, rows_per_batch)
+            for number, rows in enumerate(tokens.split(at_once))
         ]
     )  # (B,)
     return StepProbabilities(
@@ -111,6 +119,35 @@ def _last_denominator(
     for tokens in allowed.split(rows_per_batch):
         terms.append(log_prob[:, tokens] - joint.score_next(prefix, given, tokens).double())  # (B, m)
     return torch.logsumexp(torch.cat(terms, dim=1), dim=1)
+
+
+def _most_of_the_last(
+    joint: WeighedLM,
+    window: Tensor,  # (1, L)
+    prefix_length: int,
+    enumerated: int,
+    seed: int,
+    rows_per_batch: int,
+) -> Tensor:  # (1,)
+    """log D_T from the likeliest tokens, and m of the others, drawn by P_LM in strata, for their share r.
+
+    sum_v P_LM(v) exp(-E(v)) + r/m sum_i exp(-E(v_i)), v over the likeliest, v_i ~ P_LM / r: unbiased before the
+    logarithm, and the less noisy the smaller r is. m is a quarter of those that are enumerated.
+    """
+    prefix, given = window[:, :prefix_length], window[:, prefix_length:-1]
+    log_prob = joint.lm.next_log_prob(window[:, :-1])[0].double()  # (V,)
+    order = log_prob.argsort(descending=True, stable=True)
+    order = order[log_prob[order].isfinite()]
+    likely, rest = order[:enumerated], order[enumerated:]
+    log_share = log_prob[likely]
+    if len(rest):
+        number = max(1, enumerated // 4)
+        points = (torch.arange(number).double() + uniforms(seed, [0], given.shape[1], 0, 1)[0].double()) / number
+        drawn = rest[importance.resample(log_prob[rest], points)]  # (m,)
+        each = log_prob[rest].logsumexp(0) - torch.tensor(float(number)).double().log()
+        likely, log_share = torch.cat([likely, drawn]), torch.cat([log_share, each.expand(number)])
+    energy = torch.cat([joint.score_next(prefix, given, part)[0] for part in likely.split(rows_per_batch)])
+    return torch.logsumexp(log_share - energy.double(), dim=0, keepdim=True)
 
 
 def next_tokens(

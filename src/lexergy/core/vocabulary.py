@@ -41,7 +41,8 @@ class VocabularySummary(NamedTuple):
 
 def summarise(logits: Tensor) -> VocabularySummary:
     """Read the logits (N, V) once."""
-    return VocabularySummary(*_by_chunks(_summarise_blocks, logits))
+    room: list[Tensor] = []
+    return VocabularySummary(*_by_chunks(lambda blocks: _summarise_blocks(blocks, room), logits))
 
 
 def log_totals(logits: Tensor) -> Tensor:
@@ -105,10 +106,13 @@ def _parts(logits: Tensor) -> Iterator[Tensor]:
         yield padded.unsqueeze(1)
 
 
-def _summarise_blocks(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _summarise_blocks(blocks: Tensor, room: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`room` is what the last chunk was computed in: new memory for each would cost more than the exponentials."""
     maximum = _largest(blocks)  # (n, blocks)
-    shifted = blocks - maximum.unsqueeze(-1)
-    weights = shifted.exp()
+    if not room or room[0].shape != blocks.shape:
+        room[:] = torch.empty_like(blocks), torch.empty_like(blocks)
+    shifted = torch.sub(blocks, maximum.unsqueeze(-1), out=room[0])
+    weights = torch.exp(shifted, out=room[1])
     total = _sum(weights)
     first = _sum(weights.mul_(shifted))
     second = _sum(weights.mul_(shifted))

@@ -342,7 +342,8 @@ def test_without_a_model_an_lm_judges_and_people_are_seldom_accused(word_lm_fold
     shown = " ".join(capsys.readouterr().out.split())
     assert "adjusted" in shown
     assert "P(machine)" not in shown
-    assert "calibrated on 39 texts of people (own): of the texts accused at most 10 %" in shown
+    assert "Compared with 39 texts of people (own). The p-value is the share of them that has" in shown
+    assert "Of the texts accused at most 10 % is accused wrongly: the verdict is `machine` up to adjusted 0.1" in shown
 
 
 def test_texts_unlike_the_calibration_texts_are_told(word_lm_folder, people_file, tmp_path, capsys):
@@ -351,7 +352,7 @@ def test_texts_unlike_the_calibration_texts_are_told(word_lm_folder, people_file
     assert detect(asked, "--lm", word_lm_folder, "--calibrate", people_file, "--json") == 0
     assert "unlike those of people" in json.loads(capsys.readouterr().out)["warning"]
     assert detect(asked, "--lm", word_lm_folder, "--calibrate", people_file) == 0
-    assert "warning: the texts are unlike those of people" in capsys.readouterr().out
+    assert "Warning: the texts are unlike those of people" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_rate_that_so_few_texts_cannot_support_is_refused(word_lm_folder, people_file, tmp_path, capsys):

@@ -97,8 +97,8 @@ def test_perfect_chance_and_single_documents():
         strict=True,
     ):
         assert metric.value == pytest.approx(best)
-        # No resample differs, and 200 texts are not all texts: the rule of three.
-        assert abs(metric.high - metric.low) == pytest.approx(3 / 200)
+        # No resample differs, and 100 texts of either class are not all texts: the rule of three.
+        assert abs(metric.high - metric.low) == pytest.approx(3 / 100)
     constant = classification_metrics(torch.zeros(200), is_machine, range(200))
     assert constant.auc.value == constant.balanced_accuracy.value == 0.5
     assert constant.recall_at_5.value == 0
@@ -106,6 +106,15 @@ def test_perfect_chance_and_single_documents():
     alone = classification_metrics(torch.arange(200.0), is_machine, [7] * 200).auc
     assert math.isnan(alone.low)
     assert math.isnan(alone.high)
+
+
+def test_one_text_of_a_class_has_no_interval_however_many_there_are_of_the_other():
+    energies = torch.cat((torch.arange(10.0), torch.tensor([20.0, 21.0])))
+    is_machine = torch.arange(12) >= 10
+    alone = classification_metrics(energies[:11], is_machine[:11], list(range(11))).auc
+    assert (alone.value, math.isnan(alone.low), math.isnan(alone.high)) == (1.0, True, True)
+    two = classification_metrics(energies, is_machine, list(range(12))).auc
+    assert (two.low, two.high) == (0.0, 1.0)  # the rule of three counts the two, not the twelve
 
 
 def test_mistakes():

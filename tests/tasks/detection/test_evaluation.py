@@ -14,7 +14,7 @@ from lexergy.core.detection.classification import classification_metrics
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
-from lexergy.report.pages.detection import evaluation_markdown
+from lexergy.report.pages.detection import evaluation_markdown, short_tables, write_evaluation
 from lexergy.tasks.detection.evaluation import evaluate, run_detection
 from lexergy.tasks.detection.evaluation_texts import EvaluationFields, EvaluationText, read_evaluation_texts
 from lexergy.tasks.detection.opening import Guarantee
@@ -120,6 +120,19 @@ def test_a_value_with_one_class_is_left_out_and_told():
     assert "Nothing is measured of domain prose" in evaluation_markdown(found, "x")
     with pytest.raises(LexergyError, match="no column `genre`; expected some of: domain, generator, length"):
         evaluate(Written(), TEXTS, ["genre"])
+
+
+def test_cells_say_how_far_an_interval_reaches_and_where_there_is_none(tmp_path):
+    texts = [text(0.1 * n, False, f"d{n}", domain="news") for n in range(10)]
+    texts += [text(3.0, True, "m0", domain="news", generator="one")]
+    texts += [text(3.0 + n, True, f"n{n}", domain="news", generator="five") for n in range(5)]
+    measured = evaluate(Written(), texts, by=("generator",))
+    _, by_generator = short_tables(measured)
+    assert {row[0]: row[2] for row in by_generator.rows} == {"one": "1.00", "five": "1.00±.60"}  # .40 to 1.00
+    write_evaluation(measured, "A detector", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "1.000 (one document)" in page
+    assert "1.000 (0.400\u00a0to\u00a01.000)" in page
 
 
 def test_raid_calls_it():

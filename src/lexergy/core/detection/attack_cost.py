@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lexergy.core.detection.classification import HALF_WIDTH, NUM_RESAMPLES, Metric, metric_of, recall_at, roc_auc
+from lexergy.core.detection.classification import (
+    HALF_WIDTH,
+    NUM_RESAMPLES,
+    Metric,
+    documents_of_either,
+    metric_of,
+    recall_at,
+    roc_auc,
+)
 from lexergy.core.estimation.bootstrap import group_counts
 from lexergy.core.estimation.findings import Estimate
 from lexergy.errors import LexergyError
@@ -49,7 +57,8 @@ def under_attack(
     weights = torch.cat((torch.ones(1, len(documents), dtype=torch.double), counts[:, membership]))  # (1 + R, N)
     is_machine = torch.arange(len(documents)) >= len(people)
     before, after = (_statistics(torch.cat((people, own)), is_machine, weights) for own in (machine, attacked))
-    auc, recall = (metric_of(float(own[0]), own[1:], counts.shape[1]) for own in after)
+    fewest = documents_of_either(membership, is_machine)
+    auc, recall = (metric_of(float(own[0]), own[1:], fewest) for own in after)
     return UnderAttack(auc, recall, _cost(before[0] - after[0]), _cost(before[1] - after[1]))
 
 

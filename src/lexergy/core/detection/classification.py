@@ -23,7 +23,7 @@ HALF_WIDTH = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Metric:
-    """A number in [0, 1] with its 95 % interval, value ± 1.96 standard errors; NaN ends for a single document."""
+    """A number in [0, 1] with its 95 % interval, value ± 1.96 standard errors; NaN ends for one document of a class."""
 
     value: float
     low: float
@@ -73,6 +73,7 @@ def classification_metrics(
         "calibration_error": lambda weights: calibration_error(energies.sigmoid(), is_machine, weights),
     }
     once = torch.ones(1, len(energies), dtype=torch.double)
+    fewest = documents_of_either(membership, is_machine)
     chunk = max(1, WEIGHTS_AT_ONCE // len(energies))
     resampled: dict[str, list[Tensor]] = {name: [] for name in statistics}
     for resamples in counts.split(chunk) if counts.shape[1] > 1 else ():
@@ -81,7 +82,7 @@ def classification_metrics(
             resampled[name].append(statistic(weights))
     return ClassificationMetrics(
         **{
-            name: metric_of(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]), counts.shape[1])
+            name: metric_of(float(statistic(once)), torch.cat([*resampled[name], once[:0, 0]]), fewest)
             for name, statistic in statistics.items()
         }
     )
@@ -140,6 +141,11 @@ def _share_at_or_above(per_rank: Tensor) -> Tensor:  # (R, U) -> (R, U)
     return per_rank.flip(1).cumsum(1).flip(1) / per_rank.sum(1, keepdim=True)
 
 
+def documents_of_either(membership: Tensor, is_machine: Tensor) -> int:  # (N,), (N,)
+    """How many documents the smaller class has: one machine text tells little beside any number of people's."""
+    return min(len(membership[is_machine].unique()), len(membership[~is_machine].unique()))
+
+
 def metric_of(value: float, resampled: Tensor, num_documents: int) -> Metric:  # (R,)
     """The interval of the bootstrap; where no resample differs, that of n trials which all ended alike.
 
@@ -148,7 +154,7 @@ def metric_of(value: float, resampled: Tensor, num_documents: int) -> Metric:  #
     complete = resampled[~resampled.isnan()]  # those that have both classes
     std_error = float(complete.std()) if len(complete) > 1 else math.nan
     half = HALF_WIDTH * std_error
-    if math.isnan(half):
+    if math.isnan(half) or num_documents < 2:  # the other class alone would look surer than it is
         return Metric(value, math.nan, math.nan, math.nan)
     if half < 1e-12:
         half = min(1.0, 3 / num_documents)

@@ -1,18 +1,21 @@
 """An evaluation of a detector as tables: Markdown, and one HTML page."""
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from lexergy.core.detection.classification import METRIC_NAMES, Metric
+from lexergy.core.detection.classification import Metric
 from lexergy.core.estimation.findings import Estimate
 from lexergy.files import atomic_write_text
-from lexergy.report.numbers import percent
 from lexergy.report.pages.html import render
 from lexergy.report.table import Cell, Table, markdown
 from lexergy.tasks.detection.evaluation import DetectorEvaluation, Measures
 
 ALL = "all texts"
-COLUMNS = ("auc", "recall_at_1", "recall_at_5", "balanced_accuracy", "calibration_error")
+COLUMNS = {
+    **{"auc": "ROC AUC", "recall_at_1": "recall at 1 %", "recall_at_5": "recall at 5 %"},
+    **{"balanced_accuracy": "balanced accuracy", "calibration_error": "calibration error"},
+}
 SHARES = {"accused": "people accused", "recognised": "machines recognised"}
 SHORT = {
     **{"auc": "AUC", "recall_at_1": "at 1 %", "recall_at_5": "at 5 %", "balanced_accuracy": "accuracy"},
@@ -24,7 +27,8 @@ SHORT_NOTE = (
     "false positives asked for."
 )
 NOTE = (
-    "Machine text is the positive class: a false positive is a person accused. Intervals are of 95 %, by bootstrap "
+    "Machine text is the positive class: a false positive is a person accused, and recall at 1 % is the share of "
+    "machine texts recognised where 1 % of people's are accused. Intervals are of 95 %, by bootstrap "
     "over documents; those of shares at a fixed rate are binomial (Clopper and Pearson 1934). By domain and length "
     "people's texts are divided as machines' are, by other columns all of people's are compared with."
 )
@@ -46,7 +50,7 @@ def evaluation_sentences(evaluation: DetectorEvaluation) -> Iterator[str]:
     """What the tables do not say."""
     yield NOTE
     if evaluation.false_positives is not None:
-        share = percent(evaluation.false_positives, digits=1)
+        share = f"{100 * evaluation.false_positives:g} %"
         yield f"A text is accused where at most {share} of the people's texts calibrated on have as high an energy."
     if evaluation.warning is not None:
         yield f"Warning: {evaluation.warning}."
@@ -85,7 +89,7 @@ def _table(name: str, rows: dict[str, Measures]) -> Table:
         "texts",
         "people",
         "machines",
-        *(METRIC_NAMES[column] for column in known),
+        *(COLUMNS[column] for column in known),
         *(SHARES[own] for own in shares),
     )
     return Table(name, heads, [_row(value, own, [*known, *shares]) for value, own in rows.items()])
@@ -109,9 +113,14 @@ def _row(value: str, measures: Measures, columns: list[str]) -> tuple[Cell, ...]
 
 
 def _short_cell(number: Metric | Estimate) -> str:
-    """`.88±.04`, half the interval's width."""
-    return f"{number.value:.2f}±{(number.high - number.low) / 2:.2f}".replace("0.", ".")
+    """`.88±.04`, the longer side of the interval: near 0 and 1 the other is cut off."""
+    half = max(number.high - number.value, number.value - number.low)
+    if math.isnan(half):  # a single document
+        return f"{number.value:.2f}".replace("0.", ".")
+    return f"{number.value:.2f}±{half:.2f}".replace("0.", ".")
 
 
 def _cell(number: Metric | Estimate) -> str:
+    if math.isnan(number.low):
+        return f"{number.value:.3f} (one document)"
     return f"{number.value:.3f} ({number.low:.3f} to {number.high:.3f})"

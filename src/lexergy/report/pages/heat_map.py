@@ -7,7 +7,7 @@ from typing import NamedTuple
 from lexergy.files import atomic_write_text
 from lexergy.models.detection.detector import Detection, Sentence, Span
 from lexergy.report.pages.html import Colour, blend, render
-from lexergy.tasks.detection.judging import Judged
+from lexergy.tasks.detection.judging import Judged, Judgement
 
 HUMAN, NEUTRAL, MACHINE = (116, 173, 209), (250, 250, 250), (244, 109, 67)  # blue, white, orange: told apart by all
 
@@ -56,9 +56,28 @@ def css_colour(probability: float | None) -> str:
     return "transparent" if probability is None else "rgb({}, {}, {})".format(*colour(probability))
 
 
-def write_heat_map(judged: Sequence[Judged], path: str | Path) -> None:
-    """One page with all texts, each window in its colour."""
-    detections = [own.detection for own in judged]
-    atomic_write_text(
-        path, render("heat_map.html", judged=judged, pieces=pieces, css_colour=css_colour, meaning=meaning(detections))
-    )
+def verdict_sentences(judgement: Judgement) -> Iterator[str]:
+    """What the verdicts mean, and where they may not hold."""
+    if judgement.guarantee is not None:
+        people, allowed = judgement.guarantee
+        domains = ", ".join(dict.fromkeys(people.domains))
+        whom = "Of the texts accused" if allowed.among_accused else "Of people's texts like these"
+        number = "adjusted" if allowed.among_accused else "p-value"
+        worst = ", in the domain where it is largest" if "," in domains else ""
+        yield (
+            f"Compared with {len(people)} texts of people ({domains}). The p-value is the share of them that has as "
+            f"high an energy{worst}."
+        )
+        yield (
+            f"{whom} at most {100 * allowed.rate:g} % is accused wrongly: the verdict is `machine` up to {number} "
+            f"{allowed.rate:g}, `people` above p-value {allowed.clear_above:g}, `cannot tell` between."
+        )
+    if judgement.warning is not None:
+        yield f"Warning: {judgement.warning}."
+
+
+def write_heat_map(judged: Sequence[Judged], path: str | Path, notes: Iterable[str] = ()) -> None:
+    """One page with all texts, each window in its colour, under what is to be said of all of them."""
+    said = meaning(own.detection for own in judged)
+    page = render("heat_map.html", judged=judged, pieces=pieces, css_colour=css_colour, meaning=said, notes=list(notes))
+    atomic_write_text(path, page)

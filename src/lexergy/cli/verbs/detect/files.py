@@ -10,7 +10,7 @@ import typer
 
 from lexergy.cli.engines import check_shards, in_parts
 from lexergy.cli.options import Html, Json, ShardsOut, TextField
-from lexergy.cli.render import print_json, print_lines, print_table, to_plain, visible
+from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table, to_plain, visible
 from lexergy.cli.verbs.detect.options import (
     Calibrate,
     ClearAbove,
@@ -28,7 +28,7 @@ from lexergy.errors import LexergyError
 
 if TYPE_CHECKING:
     from lexergy.tasks.detection.judging import Judged, Judgement, Question
-    from lexergy.tasks.detection.opening import Guarantee, Opening
+    from lexergy.tasks.detection.opening import Opening
 
 
 Explain = Annotated[bool, typer.Option("--explain", help="Show each text in colours, a few words at a time.")]
@@ -138,9 +138,9 @@ def files(
     elif judgement.judged:
         _print(judgement, explain)
     if html is not None:
-        from lexergy.report.pages.heat_map import write_heat_map
+        from lexergy.report.pages.heat_map import verdict_sentences, write_heat_map
 
-        write_heat_map(judgement.judged, html)
+        write_heat_map(judgement.judged, html, verdict_sentences(judgement))
         print(f"written: {html}", file=sys.stderr)
     for problem in judgement.unreadable:
         print(f"error: {problem.place}: {problem.reason}", file=sys.stderr)
@@ -215,6 +215,8 @@ def _record(judged: "Judged", explain: bool) -> dict[str, Any]:
 
 
 def _print(judgement: "Judgement", explain: bool) -> None:
+    from lexergy.report.pages.heat_map import verdict_sentences
+
     judged = judgement.judged
     columns = {
         "P(machine)": lambda detection: f"{detection.probability:.3f}",
@@ -233,32 +235,11 @@ def _print(judgement: "Judgement", explain: bool) -> None:
     rows = [(visible(place), *(cell(detection) for cell in columns.values())) for place, detection in judged]
     words = [0, *(place for place, name in enumerate(columns, start=1) if name == "verdict")]
     print_table("Machine or human", ("text", *columns), rows, words)
-    print_lines(*_notes(judged), *_meaning(judgement.guarantee), *_warning(judgement))
+    print_lines(*_notes(judged))
+    if said := list(verdict_sentences(judgement)):
+        print_paragraphs(*said)
     if explain:
         _print_in_colours(judged)
-
-
-def _meaning(guarantee: "Guarantee | None") -> Iterator[str]:
-    """What the verdicts mean."""
-    if guarantee is None:
-        return
-    people, allowed = guarantee
-    share = f"{100 * allowed.rate:g} %"
-    whom = (
-        f"of the texts accused at most {share} is"
-        if allowed.among_accused
-        else f"of texts like theirs at most {share} is"
-    )
-    domains = ", ".join(dict.fromkeys(people.domains))
-    yield (
-        f"calibrated on {len(people)} texts of people ({domains}): {whom} accused wrongly; a p-value is the share of "
-        f"people's texts that go as high; up to {allowed.clear_above:g}, the verdict is `cannot tell`"
-    )
-
-
-def _warning(judgement: "Judgement") -> Iterator[str]:
-    if judgement.warning is not None:
-        yield f"warning: {judgement.warning}"
 
 
 def _notes(judged: "Sequence[Judged]") -> Iterator[str]:

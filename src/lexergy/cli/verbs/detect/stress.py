@@ -135,5 +135,5 @@ def _print(report: "StressReport") -> None:
 
 def _cell(estimate: "Metric | Estimate") -> str:
     """`.88 ± .04`, short enough for six columns."""
-    half = (estimate.high - estimate.low) / 2
+    half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     return f"{estimate.value:.2f} ± {half:.2f}".replace("-0.00", "0.00").replace("0.", ".")

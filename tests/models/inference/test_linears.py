@@ -1,14 +1,22 @@
 import pytest
 import torch
 from torch import nn
+from transformers import BertConfig, BertModel
+from transformers.activations import GELUActivation
 from transformers.pytorch_utils import Conv1D
 
 from lexergy.models.inference import linears
 from lexergy.models.inference.linears import fast_linears
 
 
+@pytest.fixture(autouse=True, params=["AVX2", "AVX512"])
+def processor(request, monkeypatch):
+    """Both ways, whatever this processor is: oneDNN computes on all of them."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
+
+
 @pytest.mark.parametrize("build", [lambda: nn.Linear(24, 40), lambda: nn.Linear(24, 40, bias=False)])
-@pytest.mark.parametrize("rows", [(1,), (3, 5), (2, 1, 300)])
+@pytest.mark.parametrize("rows", [(1,), (3, 5), (2, 1, 300), (0,), (3, 0)])
 def test_the_products_are_those_of_the_layer_however_often_it_is_used(build, rows):
     layer, states = build(), torch.randn(*rows, 24)
     with torch.no_grad():
@@ -59,3 +67,21 @@ def test_a_model_larger_than_the_room_computes_the_same(monkeypatch):
         plain = model(states)
         with fast_linears(model):
             assert all(torch.allclose(model(states), plain, atol=1e-5) for _ in range(3))
+
+
+def test_an_activation_is_computed_once_however_it_is_computed():
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+    model, tokens = BertModel(BertConfig(vocab_size=30, **sizes)).eval(), torch.arange(12).view(2, 6)
+    with torch.no_grad():
+        plain = model(tokens).last_hidden_state
+        with fast_linears(model):
+            assert all(torch.allclose(model(tokens).last_hidden_state, plain, atol=1e-5) for _ in range(3))
+        assert torch.equal(model(tokens).last_hidden_state, plain)
+
+
+def test_an_activation_behind_another_layer_stays_where_it_is():
+    model = nn.Module()
+    model.intermediate_dense, model.intermediate_act_fn = nn.Linear(4, 4), GELUActivation()  # as in Wav2Vec2
+    with torch.no_grad(), fast_linears(model):
+        assert "forward" in vars(model.intermediate_dense)
+        assert "forward" not in vars(model.intermediate_act_fn)

@@ -164,7 +164,7 @@ def _check_moments(lm: FrozenModel, features: StateFeatures) -> None:
 def token_features_of(lm: FrozenModel, rows: Sequence[Tensor], features: StateFeatures) -> list[Tensor]:
     """Of each token after the first of rows of any lengths (L,), at least 2: (L - 1, F) each.
 
-    They are read end to end where the model can be (`models.ragged`), and with rows of similar length where not.
+    They are read end to end where the model can be (`inference.ragged`), and with rows of similar length where not.
     """
     lengths = [len(row) for row in rows]
     ragged = lm.precision == "float32" and reads_ragged(lm.model, causal=True)

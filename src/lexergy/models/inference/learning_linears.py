@@ -41,6 +41,8 @@ def _pays(weight: Any) -> bool:
 
 def _forward(layer: Any, states: Tensor) -> Tensor:
     weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight  # (out, in)
+    if states.numel() == 0:  # oneDNN has no gradients of no rows
+        return nn.functional.linear(states, weight, layer.bias)
     rows = states.reshape(-1, states.shape[-1])  # (R, in)
     return _Product.apply(rows, weight, layer.bias).view(*states.shape[:-1], -1)
 
@@ -50,7 +52,8 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(rows, weight)
+        of_rows, of_weight, _ = ctx.needs_input_grad
+        ctx.save_for_backward(rows if of_weight else None, weight if of_rows else None)  # no more than is needed
         return _product(rows, weight, bias)
 
     @staticmethod

@@ -2,7 +2,8 @@
 
 Torch computes `x W^T` by MKL. On a processor with AVX-512 oneDNN does it up to twice as fast, since MKL takes the older
 instructions on some of them; on others `(W x^T)^T`, the large factor on the left, is a third faster with a few hundred
-rows (benchmarks/matrix_products.py). Which of the two it is depends on the processor alone.
+rows (benchmarks/matrix_products.py). Which of the two it is depends on the processor, and for oneDNN on a weight in
+float32 that lies as (out, in).
 """
 
 from collections.abc import Iterator
@@ -31,8 +32,9 @@ def fast_linears(*models: nn.Module, often: bool = False) -> Iterator[None]:
         # Mixed precision has products of its own.
         as_they_are = torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
         for model in [] if as_they_are else models:
-            activations = _gelus(model)
-            for layer in _cpu_linears(model):
+            layers = _cpu_linears(model)
+            activations = _gelus(model) if layers else {}  # on a GPU nothing is to be done, token by token
+            for layer in layers:
                 if "forward" in vars(layer):  # a layer may be reached twice
                     continue
                 fast = _FastLinear(layer, room, often)
@@ -52,7 +54,8 @@ def _gelus(model: nn.Module) -> dict[Any, Any]:
     return {
         module.dense: module.intermediate_act_fn
         for module in model.modules()
-        if type(getattr(module, "intermediate_act_fn", None)) is GELUActivation and type(module.dense) is nn.Linear
+        if type(getattr(module, "intermediate_act_fn", None)) is GELUActivation
+        and type(getattr(module, "dense", None)) is nn.Linear
     }
 
 
@@ -83,9 +86,10 @@ class _Room:
 class _FastLinear:
     def __init__(self, layer: Any, room: _Room, often: bool) -> None:
         # Conv1D keeps its weight as (in, out), nn.Linear as (out, in).
-        self.weight = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight
+        self._given = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight  # (out, in)
+        self._packed: Tensor | None = None
         self.bias = layer.bias
-        self._by_one_dnn = suits_one_dnn(self.weight)
+        self._by_one_dnn = suits_one_dnn(self._given)
         self._room = room
         self._uses = 1 if often else 0
         self._then: tuple[str, list[float], str] = ("none", [], "")
@@ -98,13 +102,14 @@ class _FastLinear:
 
     def __call__(self, states: Tensor) -> Tensor:
         rows = states.reshape(-1, states.shape[-1])  # (R, in)
+        shape = (*states.shape[:-1], len(self._given))
         if not self._by_one_dnn:
-            return _column_major(rows, self.weight, self.bias).view(*states.shape[:-1], -1)
+            return _column_major(rows, self._given, self.bias).view(shape)
         self._uses += 1
-        if self._uses == 2 and self._room.take(self.weight.nbytes):
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, _ROWS_OF_PACKING)
-        product = torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, *self._then)
-        return product.view(*states.shape[:-1], -1)
+        if self._uses == 2 and self._room.take(self._given.nbytes):
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(self._given, _ROWS_OF_PACKING)
+        weight = self._given if self._packed is None else self._packed
+        return torch.ops.mkldnn._linear_pointwise(rows, weight, self.bias, *self._then).view(shape)
 
 
 def suits_one_dnn(weight: Tensor) -> bool:

@@ -48,7 +48,7 @@ def encoder_states(
     token_types: Tensor | None = None,  # (N, L)
 ) -> Tensor:  # (N, L, D)
     """The last states of a bidirectional encoder; of padding they are whatever they are, but finite."""
-    if not _pays(encoder, tokens, attended):
+    if not _pays(encoder, attended):
         kinds = {} if token_types is None else {"token_type_ids": token_types}
         mask = None if attended is None else attended.long()
         with fast_linears(encoder):
@@ -63,9 +63,9 @@ def encoder_states(
     return states
 
 
-def _pays(encoder: PreTrainedModel, tokens: Tensor, attended: Tensor | None) -> bool:
+def _pays(encoder: PreTrainedModel, attended: Tensor | None) -> bool:
     """Whether something is padded, all of it on the right, and the encoder can be read without."""
-    if attended is None or bool(attended.all()):
+    if attended is None or not _is_only_run(encoder) or bool(attended.all()):  # a GPU is not waited for
         return False
     attended = attended.bool()
     on_the_right = bool(attended[:, 0].all()) and not bool((attended[:, 1:] & ~attended[:, :-1]).any())
@@ -74,14 +74,19 @@ def _pays(encoder: PreTrainedModel, tokens: Tensor, attended: Tensor | None) -> 
 
 def reads_ragged(model: Any, *, causal: bool = False) -> bool:
     """Whether rows can be read end to end: on a CPU, by a model that is only run, and whose attention is plain."""
-    if torch.is_grad_enabled() or model.training or model.device.type != "cpu":
+    if not _is_only_run(model):
         return False
-    if model not in _CAN:
-        _CAN[model] = model._can_set_attn_implementation() and _equals_plain(model.base_model, causal)
-    return _CAN[model]
+    known = _CAN.setdefault(model, {})
+    if causal not in known:
+        known[causal] = model._can_set_attn_implementation() and _equals_plain(model.base_model, causal)
+    return known[causal]
 
 
-_CAN: WeakKeyDictionary[PreTrainedModel, bool] = WeakKeyDictionary()
+_CAN: WeakKeyDictionary[PreTrainedModel, dict[bool, bool]] = WeakKeyDictionary()  # by whether it is to be causal
+
+
+def _is_only_run(model: Any) -> bool:
+    return not torch.is_grad_enabled() and not model.training and model.device.type == "cpu"
 
 
 def ragged_states(

@@ -160,7 +160,7 @@ def test_gzip_holds_text_or_records(tmp_path):
         ("false.gz", b"words", "false.gz` is truncated or no gzip file"),
         ("bad.jsonl", b'{"text": "a"}\n{"text": \n', "Line 2 of .*bad.jsonl` is no JSON"),
         ("list.jsonl", b"[1, 2]\n", "Line 1 of .*list.jsonl` is no JSON object"),
-        ("other.jsonl", b'{"body": "a"}\n', "no field `text`; set `text_field` to one of: body"),
+        ("other.jsonl", b'{"body": "a"}\n', r"no field `text`; set `text_field` \(`--text-field`\) to one of: body"),
         ("number.jsonl", b'{"text": 3}\n', "The field `text` of `number.jsonl` holds int; expected text"),
         ("cut.parquet", b"PAR1 no more", "cut.parquet` is truncated or no Parquet file"),
     ],
@@ -174,7 +174,7 @@ def test_parquet_without_the_field_and_folders_without_text_are_refused(tmp_path
     with pytest.raises(LexergyError, match=r"holds no file of a known kind; expected: \.txt, \.text, \.md"):
         load_corpus(tmp_path)
     pyarrow.parquet.write_table(pyarrow.table({"body": ["a"]}), tmp_path / "records.parquet")
-    with pytest.raises(LexergyError, match="has no field `text`; set `text_field` to one of: body"):
+    with pytest.raises(LexergyError, match=r"set `text_field` \(`--text-field`\) to one of: body"):
         load_corpus(tmp_path)
 
 

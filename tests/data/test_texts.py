@@ -33,7 +33,7 @@ def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
     assert isinstance(empty, Unreadable)
     assert len(long.text) == 200_000
     (missing,) = read_texts([str(path)])
-    assert "has no field `text`; set `text_field` to one of: id, body" in missing.reason
+    assert "has no field `text`; set `text_field` (`--text-field`) to one of: id, body" in missing.reason
 
 
 def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):

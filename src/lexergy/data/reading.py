@@ -101,7 +101,7 @@ def text_of(record: dict[str, Any], text_field: str, where: str) -> str:
     if not isinstance(value, str):
         raise LexergyError(
             f"The field `{text_field}` of {where} holds {type(value).__name__}; "
-            "expected text: set `text_field` to another field."
+            "expected text: set `text_field` (`--text-field`) to another field."
         )
     return value
 
@@ -109,7 +109,9 @@ def text_of(record: dict[str, Any], text_field: str, where: str) -> str:
 def check_field(text_field: str, fields: Iterable[str], where: str) -> None:
     names = list(fields)
     if text_field not in names:
-        raise LexergyError(f"{where} has no field `{text_field}`; set `text_field` to one of: {', '.join(names)}.")
+        raise LexergyError(
+            f"{where} has no field `{text_field}`; set `text_field` (`--text-field`) to one of: {', '.join(names)}."
+        )
 
 
 def hub_dataset(name: str, split: str, remedy: str = HUB_REMEDY) -> Any:

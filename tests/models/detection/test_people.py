@@ -4,7 +4,7 @@ import pytest
 
 from lexergy.data.detection.style import Style
 from lexergy.errors import LexergyError
-from lexergy.models.detection.people import FalsePositives, PeopleTexts, accuse
+from lexergy.models.detection.people import FalsePositives, PeopleTexts, accuse, length_warnings
 
 
 def people(**by_domain: list[float]) -> PeopleTexts:
@@ -50,6 +50,17 @@ def test_a_few_texts_beside_a_large_domain_are_compared_with_all():
     known = people(news=[0.0] * 30, letters=[5.0])
     (found,) = accuse(known, [1.0], [200], FalsePositives(0.05))
     assert found.p_value == pytest.approx(2 / 32)  # the letter is as high
+
+
+def test_of_a_few_words_nothing_is_told():
+    """Energies far above and below those of people's texts, of which the shortest has 200 tokens."""
+    known = people(news=normal(0, 40, 0))
+    verdicts = [own.verdict for own in accuse(known, [9.0, -9.0] * 2, [99, 99, 100, 100], FalsePositives(0.05))]
+    assert verdicts == ["cannot tell", "cannot tell", "machine", "people"]
+    assert length_warnings(known, 100) == ()
+    assert length_warnings(known, 2) == (
+        "2 tokens are too few to tell: people's texts that it is compared with have 200 or more",
+    )
 
 
 def test_too_few_in_all_are_refused():

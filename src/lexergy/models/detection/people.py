@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from lexergy.core.conditions import RANGE
 from lexergy.core.detection.conformal import (
     benjamini_hochberg,
     bin_of,
@@ -47,6 +48,10 @@ class PeopleTexts:
             known = ", ".join(dict.fromkeys(self.domains))
             raise LexergyError(f"no calibration texts are of the domain `{domain}`; expected one of: {known}.")
         return self.chosen([place for place, name in enumerate(self.domains) if name == domain])
+
+    def is_too_short(self, tokens: int) -> bool:
+        """Whether a text has less than half the tokens of the shortest: nothing is known of people's as short."""
+        return tokens < min(self.tokens) / RANGE
 
     def chosen(self, places: Sequence[int]) -> "PeopleTexts":
         """Some of them."""
@@ -102,7 +107,8 @@ def accuse(
     """What people's texts of about its length say of each of N texts.
 
     Nobody says of which domain a text is, so its p-value is the largest among all domains: the rate then holds in
-    each of them, not on average only. Domains of too few texts for the rate count as one.
+    each of them, not on average only. Domains of too few texts for the rate count as one. Nothing is
+    told of a text that is much shorter than all of theirs.
     """
     check_level(allowed.rate, len(people))
     needed = texts_needed(allowed.rate)
@@ -110,7 +116,12 @@ def accuse(
     p_values, order = torch.stack([own.p_values for own in by_domain]).max(0)  # (N,)
     adjusted = benjamini_hochberg(p_values)
     return [
-        Accusation(p_value, corrected, allowed.verdict(p_value, corrected), by_domain[worst].counts[place])
+        Accusation(
+            p_value,
+            corrected,
+            "cannot tell" if people.is_too_short(tokens[place]) else allowed.verdict(p_value, corrected),
+            by_domain[worst].counts[place],
+        )
         for place, (p_value, corrected, worst) in enumerate(
             zip(p_values.tolist(), adjusted.tolist(), order.tolist(), strict=True)
         )
@@ -138,6 +149,14 @@ def _domains(people: PeopleTexts, needed: int) -> list[PeopleTexts]:
     if 0 < len(rest) < needed:
         rest = list(range(len(people)))
     return [*([people.chosen(rest)] if rest else []), *(people.of_domain(domain) for domain in large)]
+
+
+def length_warnings(people: PeopleTexts, tokens: int) -> tuple[str, ...]:
+    """Said of a text that is too short to be compared with theirs."""
+    if not people.is_too_short(tokens):
+        return ()
+    least = min(people.tokens)
+    return (f"{tokens} tokens are too few to tell: people's texts that it is compared with have {least} or more",)
 
 
 def shift_warning(people: PeopleTexts, texts: Sequence[str]) -> str | None:

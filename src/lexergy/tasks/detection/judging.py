@@ -9,7 +9,7 @@ from lexergy.core.detection.calibration import EVEN
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector
-from lexergy.models.detection.people import accuse, shift_warning
+from lexergy.models.detection.people import accuse, length_warnings, shift_warning
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.opening import Guarantee, OpenDetector, Opening
 
@@ -86,6 +86,9 @@ def _detections(detector: Detector, texts: Iterator[str], question: Question) ->
 
 
 def _accused(judged: Sequence[Judged], guarantee: Guarantee) -> list[Judged]:
+    def short(detection: Detection) -> tuple[str, ...]:
+        return length_warnings(guarantee.people, detection.tokens)
+
     accusations = accuse(
         guarantee.people,
         [detection.energy for _, detection in judged],
@@ -93,6 +96,6 @@ def _accused(judged: Sequence[Judged], guarantee: Guarantee) -> list[Judged]:
         guarantee.allowed,
     )
     return [
-        Judged(place, replace(detection, accusation=accusation))
+        Judged(place, replace(detection, accusation=accusation, warnings=detection.warnings + short(detection)))
         for (place, detection), accusation in zip(judged, accusations, strict=True)
     ]

@@ -6,7 +6,13 @@ from lexergy.cli.memory import KEPT, LARGEST, keep_freed_memory
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def accepted():
+    """The largest block that the library takes."""
+    return [2**40]
+
+
+@pytest.fixture
+def asked(monkeypatch, accepted):
     calls = []
 
     class Library:
@@ -14,7 +20,7 @@ def asked(monkeypatch):
 
         def mallopt(self, parameter, value):
             calls.append(value)
-            return 1
+            return int(value <= accepted[0])
 
     monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
     monkeypatch.setattr("sys.platform", "linux")
@@ -32,3 +38,9 @@ def test_what_somebody_has_set_stays(asked, monkeypatch):
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "100000")
     keep_freed_memory()
     assert not asked
+
+
+def test_a_library_that_refuses_is_left_as_it_is(asked, accepted):
+    accepted[0] = 2**25
+    keep_freed_memory()
+    assert asked == [LARGEST]

@@ -13,10 +13,12 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them
 
 
 def keep_freed_memory() -> None:
-    """Do so where the C library is GNU's, unless somebody has set it otherwise."""
+    """Do so where the C library is GNU's and can, unless somebody has set it otherwise."""
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return
     library = ctypes.CDLL(None)
-    if hasattr(library, "gnu_get_libc_version"):
-        library.mallopt(_MMAP_THRESHOLD, LARGEST)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return
+    # An older library refuses so large a block. Setting only the other would fix its threshold at 128 kB, not 32 MB.
+    if library.mallopt(_MMAP_THRESHOLD, LARGEST):
         library.mallopt(_TRIM_THRESHOLD, KEPT)

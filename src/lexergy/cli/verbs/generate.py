@@ -181,14 +181,16 @@ def generate(
 
     joint = RunContext(result.recipe, result.folder).joint(chosen)
     if token_by_token is not None:
-        written = joint.generate_tokens(
-            text,
-            max_new_tokens=max_new_tokens,
-            top_k=top_k or DEFAULT_TOP_K,
-            num_samples=token_by_token,
-            seed=seed,
-            stop_at_end=stop_at_end,
-        )
+        top_k = top_k or DEFAULT_TOP_K
+        with counted("tokens", top_k * token_by_token * max_new_tokens * (max_new_tokens - 1) // 2):
+            written = joint.generate_tokens(
+                text,
+                max_new_tokens=max_new_tokens,
+                top_k=top_k,
+                num_samples=token_by_token,
+                seed=seed,
+                stop_at_end=stop_at_end,
+            )
         _print_tokens(text, chosen, written, as_json)
         return
     if chunks > 1:

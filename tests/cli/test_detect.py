@@ -343,7 +343,7 @@ def test_without_a_model_an_lm_judges_and_people_are_seldom_accused(word_lm_fold
     assert "adjusted" in shown
     assert "P(machine)" not in shown
     assert "Compared with 39 texts of people (own). The p-value is the share of them that has" in shown
-    assert "Of the texts accused at most 10 % is accused wrongly: the verdict is `machine` up to adjusted 0.1" in shown
+    assert 'Of the texts accused at most 10 % is accused wrongly: the verdict is "machine" up to adjusted 0.1' in shown
 
 
 def test_texts_unlike_the_calibration_texts_are_told(word_lm_folder, people_file, tmp_path, capsys):

@@ -69,8 +69,8 @@ def verdict_sentences(judgement: Judgement) -> Iterator[str]:
             f"high an energy{worst}."
         )
         yield (
-            f"{whom} at most {100 * allowed.rate:g} % is accused wrongly: the verdict is `machine` up to {number} "
-            f"{allowed.rate:g}, `people` above p-value {allowed.clear_above:g}, `cannot tell` between."
+            f'{whom} at most {100 * allowed.rate:g} % is accused wrongly: the verdict is "machine" up to {number} '
+            f'{allowed.rate:g}, "people" above p-value {allowed.clear_above:g}, "cannot tell" between.'
         )
     if judgement.warning is not None:
         yield f"Warning: {judgement.warning}."

@@ -13,7 +13,7 @@ from lexergy.errors import LexergyError
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.smc import run_populations
 from lexergy.models.joint.tilts import fit_tilt
-from lexergy.testing import chi_square_p_value, exact_log_prob, joint_log_prob, log_partition
+from lexergy.testing import TableEnergy, chi_square_p_value, exact_log_prob, joint_log_prob, log_partition
 from models.joint.test_smc import LENGTH, PREFIX, TEXTS, VOCAB, as_function, runs_of, states_joint
 
 TILT = TokenTilt(torch.tensor([0.5, -0.3, 0.2, 0.0]), torch.tensor([0.1, 0.02, 0.05]), torch.linspace(0.6, 1.2, LENGTH))
@@ -113,3 +113,18 @@ def test_a_fitted_tilt_takes_noise_away():
 def test_a_truncated_distribution_is_refused():
     with pytest.raises(LexergyError, match="`top_k` is given and tokens are drawn by a tilt"):
         runs_of(states_joint(), 1, 4, resampling=TILTED, top_k=3)
+
+
+def test_a_tilt_for_texts_of_another_length_is_refused():
+    for short in (2, LENGTH + 1):
+        tilt = TILT._replace(strength=torch.ones(short))
+        with pytest.raises(LexergyError, match=f"the tilt is for texts of {short} tokens, and they have {LENGTH}"):
+            runs_of(states_joint(), 1, 4, resampling=Resampling(tilt=tilt))
+
+
+def test_what_no_tilt_can_be_fitted_to_is_refused():
+    joint = states_joint()
+    with pytest.raises(LexergyError, match="nothing is known of a text before its end"):
+        ResidualEBM(joint.lm, TableEnergy(VOCAB, 6)).fit_tilt(PREFIX[None], length=LENGTH)
+    with pytest.raises(LexergyError, match="`length` is 1; expected at least 2"):
+        joint.fit_tilt(PREFIX[None], length=1)

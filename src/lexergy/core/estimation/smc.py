@@ -191,9 +191,19 @@ class Resampling:
         """The twist for texts of this length."""
         if self.twist is None:
             return proportional_twist(length)
-        if len(self.twist.slope) != length:
-            raise LexergyError(
-                f"the twist is for texts of {len(self.twist.slope)} tokens, and they have {length}; expected one "
-                "length; fit it again, or leave it out."
-            )
+        _check_length("twist", len(self.twist.slope), length)
         return self.twist
+
+    def tilt_of(self, length: int) -> TokenTilt | None:
+        """The tilt for texts of this length, if there is one."""
+        if self.tilt is not None:
+            _check_length("tilt", len(self.tilt.strength), length)
+        return self.tilt
+
+
+def _check_length(name: str, own: int, length: int) -> None:
+    if own != length:
+        raise LexergyError(
+            f"the {name} is for texts of {own} tokens, and they have {length}; expected one length; fit it again, or "
+            "leave it out."
+        )

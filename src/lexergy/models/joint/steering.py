@@ -31,13 +31,12 @@ class Steering:
     ) -> None:
         self.population = Population.start(*shape)
         self._joint, self._prefix, self._shape = joint, prefix, shape
-        self._resampling, self._twist = resampling, resampling.twist_of(length)
+        self._resampling, self._twist, self._tilt = resampling, resampling.twist_of(length), resampling.tilt_of(length)
         self._length, self._first_run, self._kept = length, first_run, kept is not None
         self._seed, self._streams = seed, streams
 
     def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> Tensor | None:
-        tilt = self._resampling.tilt
-        return None if tilt is None else tilt.tilted(step, logits, summary)
+        return None if self._tilt is None else self._tilt.tilted(step, logits, summary)
 
     def after(self, length: int, written: Written, pool: PooledStates | None) -> Tensor | None:
         if length % self._resampling.every:

@@ -9,9 +9,11 @@ from lexergy.core.estimation import proposals
 from lexergy.core.estimation.proposals import NUM_LIKELIHOOD_TERMS, TokenTilt, likelihood_terms
 from lexergy.core.estimation.smc import Twist, proportional_twist
 from lexergy.core.vocabulary import VocabularySummary
+from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM, weights_of
 from lexergy.models.causal.sampling import Written
 from lexergy.models.causal.states import PooledStates
+from lexergy.models.joint.smc import check_particles
 from lexergy.models.joint.steering import energy_so_far
 from lexergy.models.joint.weights import ROWS_PER_BATCH, WeighedLM
 
@@ -60,6 +62,9 @@ def fit_tilt(
 
     A token counts as strongly as the twist counts the text that it is a part of: s_t = b_t / t.
     """
+    check_particles(joint, num_samples, 1)
+    if length < 2:
+        raise LexergyError(f"`length` is {length}; expected at least 2: a tilt is fitted on tokens that others follow.")
     lm = weights_of(joint.lm)
     embeddings = _embeddings(lm)  # (V, D)
     features, added, groups = [], [], []

@@ -48,6 +48,7 @@ class FrozenModel(LanguageModel):
         self._sharing = PrefixSharing(model)
         self._last: dict[str, _Remembered] = {}
         self._rows_of_call: int | None = None
+        self._reads_as_it_samples = precision != "float32"
         self.residuals: tuple[LocalResidual, ...] = ()
 
     @property
@@ -114,11 +115,11 @@ class FrozenModel(LanguageModel):
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
 
     def reader(self) -> Steps:
-        """Who computes what is scored and not sampled: torch, which need not be compiled, but for an LM in bfloat16.
+        """Who computes what is scored and not sampled: torch, which need not be compiled, or the sampler's runtime.
 
-        There only the sampler's own graph gives the numbers that the sampler sees.
+        Of an LM in bfloat16 only the sampler's own graph gives the numbers that the sampler sees.
         """
-        return TorchSteps(self.model) if self.precision == "float32" else self._steps(1)
+        return self._steps(1) if self._reads_as_it_samples else TorchSteps(self.model)
 
     def _steps(self, num_rows: int) -> Steps:
         return steps_of(self.model, self.runtime, self._rows_of_call or num_rows, self.precision)
@@ -145,6 +146,11 @@ class FrozenModel(LanguageModel):
     def within_call(self, num_rows: int) -> Self:
         lm = copy.copy(self)
         lm._rows_of_call = self._rows_of_call or num_rows
+        return lm
+
+    def on_one_runtime(self, num_rows: int) -> Self:
+        lm = self.within_call(num_rows)
+        lm._reads_as_it_samples = True
         return lm
 
     def shares_prefix(self, total_length: int) -> bool:

@@ -159,6 +159,10 @@ class LanguageModel(ABC):
         """The same LM, for parts of a call of so many rows: each is computed as the whole would be."""
         return self
 
+    def on_one_runtime(self, num_rows: int) -> Self:
+        """The same LM, whose given texts are read by what samples in calls of so many rows, with the same prefixes."""
+        return self
+
     def _with_end(self, end_token: int | None, forbidden_tokens: Collection[int]) -> Self:
         lm = copy.copy(self)
         lm.end_token, lm.forbidden_tokens = end_token, tuple(sorted(forbidden_tokens))

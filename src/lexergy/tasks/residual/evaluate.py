@@ -130,6 +130,7 @@ def collect_weights(
 def _weigh(
     lm: LanguageModel, energies: Mapping[str, Energy], windows: Windows, ids: range, num_samples: int, seed: int
 ) -> pa.Table:
+    lm = lm.on_one_runtime(len(ids) * num_samples)  # people's texts have the same prefixes
     rows, own = windows.select(list(ids)), list(energies.values())
     prefix, length = rows.prefixes, rows.continuation_length  # (B, P)
     weights = log_weights(lm, own, prefix, length=length, num_samples=num_samples, seed=seed, prefix_ids=ids)

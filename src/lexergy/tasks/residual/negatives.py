@@ -87,7 +87,8 @@ def windows_per_shard(context: RunContext) -> int:
 def _sample(context: RunContext, tokens: torch.Tensor, ids: Sequence[int]) -> pa.Table:  # (B, L)
     """Rows `window, tokens (K, C), log_prob (K)`, with states also `features (K, F), human_features (F)`."""
     lengths, recipe = context.recipe.windows, context.recipe.negatives
-    samples = context.lm.sample(
+    lm = context.lm.on_one_runtime(len(tokens) * recipe.per_prefix)  # people's texts have the same prefixes
+    samples = lm.sample(
         tokens[:, : lengths.prefix],
         num_samples=recipe.per_prefix,
         max_new_tokens=lengths.continuation,
@@ -104,7 +105,7 @@ def _sample(context: RunContext, tokens: torch.Tensor, ids: Sequence[int]) -> pa
         "log_prob": to_column(samples.log_prob.double().numpy()),
     }
     if context.features is not None:
-        human = context.lm.state_features(tokens, prefix_length=lengths.prefix, features=context.features)
+        human = lm.state_features(tokens, prefix_length=lengths.prefix, features=context.features)
         assert samples.features is not None
         columns["features"] = to_column(samples.features.float().numpy())
         columns["human_features"] = to_column(human.float().numpy())

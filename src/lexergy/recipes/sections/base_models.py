@@ -15,7 +15,7 @@ from lexergy.recipes.sections.local_residuals import (
 )
 from lexergy.recipes.sections.packaged import PACKAGED_LMS
 from lexergy.recipes.sections.remote import REMOTE, full_source, is_remote
-from lexergy.recipes.sections.runtime import Precision, Runtime, in_precision
+from lexergy.recipes.sections.runtime import Precision, Runtime, in_precision, split_precision
 from lexergy.recipes.sections.section import PositiveInt, Section
 from lexergy.recipes.sections.shapes import CausalShapeRecipe, Direction, ShapeRecipe
 from lexergy.recipes.sections.training import TrainingRecipe
@@ -100,6 +100,9 @@ class LMRecipe(Section):
             )
         if self.train is not None and self.precision != "float32":
             raise ValueError("`precision` is for an LM from a `source`; leave it out with `train`")
+        named = split_precision(self.source or "")[1]
+        if named is not None:
+            raise ValueError(f"`source` names a precision, which is a key of its own here; write `precision: {named}`")
         if self.is_remote:
             self._check_remote()
         elif self.tokenizer is not None or self.model is not None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lexergy.core.decoding import Decoding
+from lexergy.models.causal.chat import without_start
 from lexergy.models.causal.lm import CausalLM
 from lexergy.serve.api.catalogue import Catalogue, ServedModel
 from lexergy.serve.api.errors import invalid
@@ -136,7 +137,7 @@ def _chat_tokens(catalogue: Catalogue, messages: Sequence[Message]) -> tuple[int
         text = catalogue.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # a template is a program of the model's, and may refuse in its own words
         raise invalid(f"the chat template refuses these messages: {error}", "messages") from error
-    return tuple(catalogue.encode(text))
+    return tuple(without_start(catalogue.encode(text), catalogue.lm.start_token))
 
 
 def _content(message: Message) -> str:

@@ -5,14 +5,13 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from lexergy.core.conditions import describe
 from lexergy.core.decoding import Decoding
 from lexergy.data.corpora import load_corpus
 from lexergy.data.detection.plain_text import plain_text
 from lexergy.data.windows import Windows, make_windows
-from lexergy.errors import LexergyError
+from lexergy.models.causal.chat import ChatLM
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.remote.opening import open_lm
 from lexergy.runs.fingerprint import fingerprint
@@ -65,17 +64,14 @@ class GeneratedPairs:
         """The shards of one generator: how many there are."""
         generator = self.generators[number]
         lm = open_lm(generator).without_special_tokens()
-        if self.chat and getattr(lm.need_tokenizer(), "chat_template", None) is None:
-            raise LexergyError(
-                f"the LM {generator} has no chat template; expected an instruction-tuned one, or no `chat`."
-            )
+        chat = ChatLM(lm, f"the LM {generator}") if self.chat else None
         first, end = (self.pairs * count // len(self.generators) for count in (number, number + 1))
         windows = self._windows(lm, end - first, seed + number)
         decodings = in_equal_shares(self.decodings, len(windows), seed)
 
         def write(shard: int) -> pa.Table:
             rows = shard_rows(shard, len(windows), PAIRS_PER_SHARD)
-            return self._written(lm, windows, decodings, rows, seed).append_column(
+            return self._written(lm, chat, windows, decodings, rows, seed).append_column(
                 "generator", pa.array([generator] * len(rows))
             )
 
@@ -100,19 +96,25 @@ class GeneratedPairs:
         return windows.sample(min(pairs, len(windows)), seed)
 
     def _written(
-        self, lm: LanguageModel, windows: Windows, decodings: Sequence[Decoding], rows: range, seed: int
+        self,
+        lm: LanguageModel,
+        chat: ChatLM | None,
+        windows: Windows,
+        decodings: Sequence[Decoding],
+        rows: range,
+        seed: int,
     ) -> pa.Table:
         """What the LM writes in some rows, each with its own decoding."""
         chosen = windows.select(rows)
         beginnings = lm.decode(chosen.prefixes)
-        prompts = [_asked(lm, own, self.new_tokens) for own in beginnings] if self.chat else list(chosen.prefixes)
+        prompts = list(chosen.prefixes) if chat is None else [chat.request(self._request(own)) for own in beginnings]
         machine = [""] * len(rows)
         alike = {(decodings[row], len(prompt)) for row, prompt in zip(rows, prompts, strict=True)}
         for decoding, length in sorted(alike, key=str):
             own = [
                 place for place, row in enumerate(rows) if decodings[row] == decoding and len(prompts[place]) == length
             ]
-            samples = (lm.ending() if self.chat else lm).sample(
+            samples = (lm if chat is None else chat.lm).sample(
                 torch.stack([prompts[place] for place in own]),
                 num_samples=1,
                 max_new_tokens=self.new_tokens,
@@ -121,7 +123,10 @@ class GeneratedPairs:
                 **asdict(decoding),
             )
             for place, tokens in zip(own, samples.tokens[:, 0], strict=True):
-                machine[place] = self._text(lm, chosen.prefixes[place], beginnings[place], tokens)
+                if chat is None:
+                    (machine[place],) = lm.decode(torch.cat((chosen.prefixes[place], tokens)))
+                else:
+                    machine[place] = f"{beginnings[place]} {chat.answer(tokens)}"
         return pa.table(
             {
                 "people": lm.decode(chosen.tokens),
@@ -131,19 +136,8 @@ class GeneratedPairs:
             }
         )
 
-    def _text(self, lm: LanguageModel, prefix: Tensor, beginning: str, tokens: Tensor) -> str:
-        if not self.chat:
-            return lm.decode(torch.cat((prefix, tokens))[None])[0]
-        writer = lm.ending()
-        answer = writer.decode(tokens[: int(writer.lengths(tokens)) - int(writer.have_ended(tokens))][None])[0]
-        return f"{beginning} {answer.strip()}"
-
-
-def _asked(lm: LanguageModel, beginning: str, num_tokens: int) -> Tensor:
-    """The tokens (P,) of a request to go on, in the LM's own form."""
-    turn = {"role": "user", "content": REQUEST.format(words=num_tokens * 3 // 4, beginning=beginning)}
-    prompt = lm.need_tokenizer().apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
-    return lm.encode(str(prompt))
+    def _request(self, beginning: str) -> str:
+        return REQUEST.format(words=self.new_tokens * 3 // 4, beginning=beginning)
 
 
 def in_equal_shares(decodings: Sequence[Decoding], count: int, seed: int) -> list[Decoding]:

@@ -5,7 +5,7 @@ import numpy as np
 from lexergy.data.detection.attacks import Attack
 from lexergy.data.detection.attacks.places import chosen
 from lexergy.data.detection.sentences import sentences
-from lexergy.errors import LexergyError
+from lexergy.models.causal.chat import ChatLM
 from lexergy.models.causal.language_model import LanguageModel
 
 REQUEST = "Rewrite this sentence in other words and keep its meaning. Answer with the new sentence alone.\n\n{}"
@@ -19,10 +19,7 @@ def paraphrased(lm: LanguageModel) -> Attack:
     An answer is taken up to its first line's end; an empty one leaves the sentence, and so does one too long for the
     LM. The strength is a share of the sentences.
     """
-    tokenizer = lm.need_tokenizer()
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise LexergyError("the paraphraser has no chat template; expected an instruction-tuned LM.")
-    writer = lm.ending()
+    chat = ChatLM(lm, "the paraphraser")
 
     def apply(text: str, strength: float, seed: int) -> str:
         places = sentences(text)
@@ -34,9 +31,7 @@ def paraphrased(lm: LanguageModel) -> Attack:
         return "".join([*parts, text[end:]])
 
     def rewritten(sentence: str, seed: int, number: int) -> str:
-        turn = {"role": "user", "content": REQUEST.format(sentence)}
-        prompt = tokenizer.apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
-        prefix = writer.encode(str(prompt))
+        writer, prefix = chat.lm, chat.request(REQUEST.format(sentence))
         most = min(MOST_TOKENS, 2 * len(writer.encode(sentence)) + 8)
         if writer.max_length is not None and len(prefix) + most > writer.max_length:
             return ""
@@ -50,8 +45,6 @@ def paraphrased(lm: LanguageModel) -> Attack:
             stop=["\n"],
             prefix_ids=[number],
         )
-        tokens = samples.tokens[0, 0]
-        answer = writer.decode(tokens[: int(writer.lengths(tokens)) - int(writer.have_ended(tokens))][None])[0]
-        return answer.strip().partition("\n")[0].strip()
+        return chat.answer(samples.tokens[0, 0]).partition("\n")[0].strip()
 
     return apply

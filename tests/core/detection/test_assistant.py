@@ -64,6 +64,10 @@ def test_the_whole_score_by_hand():
     by_habits = (2 * 3 - 7 - 0.5) / 4
     expected = by_lm + 0.4 * (by_hand([1, 0, 0], 3) + by_habits)
     assert float(habits.terms(ids, tokens, (3.0, 7.0)).mean()) == pytest.approx(expected)
+    for floor, found in ((by_lm - 1, by_lm), (by_lm + 1, by_lm + 1)):  # which counts only where the LM says less
+        own = replace(score, floor=floor).terms(ids, tokens)
+        assert float(own.mean()) == pytest.approx(found + 0.4 * by_hand([1, 0, 0], 3))
+    assert torch.allclose(own - score.terms(ids, tokens), torch.ones(3, dtype=torch.double))  # shared out evenly
 
 
 def test_without_words_nothing_is_said_of_them():

@@ -111,7 +111,9 @@ def openvino_sampler(lm: CausalLM, prefix: Tensor, path: Path, precision: str | 
 
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.cache_size = 4  # GiB; left out, it grows while the samples are written
-    scheduler.max_num_batched_tokens = scheduler.max_num_seqs = 4096  # 256 each otherwise: more samples would be dropped
+    scheduler.max_num_batched_tokens = scheduler.max_num_seqs = (
+        4096  # 256 each otherwise: more samples would be dropped
+    )
     threads = torch.get_num_threads()
     settings = {} if precision is None else {"INFERENCE_PRECISION_HINT": precision}
     pipeline = openvino_genai.LLMPipeline(

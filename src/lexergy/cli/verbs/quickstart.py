@@ -15,7 +15,7 @@ def quickstart(
     """The whole story on the default corpus, and a report.
 
     Trains an energy on the residual of SmolLM2-135M-Instruct (4 bits), which stays frozen, and measures what it adds.
-    Takes four to ten minutes on two cores the first time; afterwards the command only reads the result. If it is
+    Takes four to twelve minutes on two cores the first time; afterwards the command only reads the result. If it is
     stopped, give it again: it goes on where it was.
 
     Examples:

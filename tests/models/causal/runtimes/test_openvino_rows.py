@@ -203,6 +203,7 @@ def test_on_one_runtime_prefixes_are_run_once_for_samples_and_given_texts(monkey
     lm = CausalLM(skewed(hidden_size=24, num_attention_heads=4), runtime="openvino")
     features = StateFeatures(layers=(1,), statistics="moments")
     tokens = random_tokens(3, 12, vocab_size=VOCAB)
+    compiled(lm.model, 3)  # which tries the graph on a few tokens
     runs = []
     monkeypatch.setattr(
         OpenVinoSteps, "prefill", lambda own, rows, run=OpenVinoSteps.prefill: runs.append(1) or run(own, rows)
@@ -250,6 +251,20 @@ def test_torch_steps_in_where_the_graph_cannot_be_built(monkeypatch, caplog):
     assert "torch computes its steps" in message
     with pytest.raises(LexergyError, match=r"could not compile the LM .* 29 inputs"):
         CausalLM(model, runtime="openvino").sample(prefix, **wanted)
+
+
+def test_torch_steps_in_where_the_graph_computes_something_else(monkeypatch, caplog):
+    """As with a version of OpenVINO whose attention takes its scale otherwise."""
+    from lexergy.models.causal.runtimes import openvino_graph
+
+    paged = openvino_graph._paged
+    monkeypatch.setattr(openvino_graph, "_paged", lambda *given: paged(*given[:5], 2 * given[5], *given[6:]))
+    monkeypatch.setattr(runtime, "WORTH_COMPILING", 1000)
+    model, prefix = skewed(), random_tokens(1, 5, vocab_size=VOCAB)
+    wanted = {"num_samples": 4, "max_new_tokens": 6}
+    samples = CausalLM(model).sample(prefix, **wanted)
+    assert torch.equal(samples.tokens, CausalLM(model, runtime="torch").sample(prefix, **wanted).tokens)
+    assert any("logits deviate from the model's" in record.getMessage() for record in caplog.records)
 
 
 def test_what_openvino_cannot_run_is_refused(monkeypatch):

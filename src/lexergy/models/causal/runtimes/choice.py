@@ -147,7 +147,8 @@ def steps_of(model: Any, runtime: Runtime, num_rows: int, precision: Precision =
         return compiled(model, num_rows, precision)
     except (ImportError, RuntimeError, TypeError) as error:
         # Its attention is an experimental operator, which another version may have in another form.
-        reason = f"OpenVINO could not compile the LM ({str(error).strip().splitlines()[-1]})"
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        reason = f"OpenVINO could not compile the LM ({said[-1]})"
         if not may_be_torch:
             raise LexergyError(
                 f"{reason}; expected the version that Lexergy is tested with; run `{INSTALL}`."

@@ -35,6 +35,8 @@ SETTINGS = {
     "ENABLE_CPU_PINNING": False,  # else all processes share the first core
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
 }
+TRIED = 8  # tokens
+DEVIATIONS: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 0.3}  # of logits, in parts of their spread
 TYPES: dict[Precision, tuple[str, torch.dtype]] = {
     "float32": ("f32", torch.float32),
     "bfloat16": ("bf16", torch.bfloat16),
@@ -74,6 +76,16 @@ class OpenVinoSteps:
         precision = {"INFERENCE_PRECISION_HINT": hint, "KV_CACHE_PRECISION": hint}
         settings = {**SETTINGS, **precision, "INFERENCE_NUM_THREADS": self.threads}
         self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
+        self._check(DEVIATIONS[form.precision])
+
+    @torch.no_grad()
+    def _check(self, most: float) -> None:
+        """Refuse graphs that compute something else, as an operator of another version might."""
+        tokens = torch.arange(TRIED)[None] % self.model.config.vocab_size
+        expected = self.model(input_ids=tokens, use_cache=False).logits[:, -1]  # (1, V)
+        deviation = float((self.prefill(tokens).logits - expected).square().mean().sqrt() / expected.std())
+        if not deviation <= most:
+            raise RuntimeError(f"its logits deviate from the model's by {deviation:.2g} of their spread")
 
     @property
     def model(self) -> LlamaForCausalLM:

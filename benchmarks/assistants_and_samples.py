@@ -22,10 +22,11 @@ from assistant_words import LONG, ids, machines_of, own_habits, people_of, publi
 from safetensors.torch import load_file
 from zero_shot_news import FIRST, GENERATORS, LM, Read, pairs_of, without_news
 
+from lexergy import CausalLM
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.files import hash_of
-from lexergy.models.detection.default import known_people
+from lexergy.models.detection.default import assistant_score, known_people
 
 Scores = Mapping[str, np.ndarray]
 TAIL, CURVATURE = "rank-tail", "curvature"
@@ -68,7 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("folder", "brown", "public", "sets", "cache", "news"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--shipped", action="store_true", help="the default as it is, fitted anew for no row")
     options = parser.parse_args()
+    shipped = assistant_score(CausalLM.from_pretrained(LM)) if options.shipped else None
     known = load_file(options.cache)
     values: dict[str, dict[str, list[tuple[float, np.ndarray]]]] = {}
 
@@ -85,9 +88,10 @@ def main() -> None:
         both = (row.people, row.machines)
         if min(len(texts_of(path, known)) for path in both) >= FEWEST:
             unseen = fitting.without(row)
-            score = fitted(tuple(unseen.people), tuple(unseen.machines))
+            score = shipped or fitted(tuple(unseen.people), tuple(unseen.machines))
             add(row.collection, [scores(texts_of(path, known), known, score) for path in both], both)
-    score, news = without_news(options.folder, options.brown, options.public), Read(options.news, LM)
+    score = shipped or without_news(options.folder, options.brown, options.public)
+    news = Read(options.news, LM)
     for name in GENERATORS:
         texts = news.of_those(pairs_of(options.folder, name, FIRST, None)).texts
         half = len(texts) // 2  # an article's two texts are drawn together

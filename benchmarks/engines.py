@@ -8,7 +8,7 @@ import importlib.util
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import gguf
 import numpy as np
@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from lexergy import CausalLM
+from lexergy.models.causal.runtimes.openvino_steps import computes_in
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
 from lexergy.recipes.sections.runtime import Precision, Runtime
@@ -159,22 +160,30 @@ def float16_gguf() -> Path:
     return path
 
 
+def lexergy_in(precision: Precision) -> dict[str, Engine]:
+    """Lexergy in another precision, without and with states."""
+
+    def engine(says: str, features: StateFeatures | None) -> Engine:
+        return Engine(
+            f"{precision}{says}",
+            "lexergy",
+            lambda lm, prefix: lexergy_sampler(lm, prefix, precision=precision, features=features),
+        )
+
+    states = engine(", states and statistics handed on", STATES)
+    return {f"Lexergy {precision}": engine("", None), f"Lexergy {precision}, states": states}
+
+
 ENGINES = {
     "Lexergy": Engine("float32; the file's numbers with few rows", "lexergy", lexergy_sampler),
     "Lexergy on torch": Engine("float32", "lexergy", lambda lm, prefix: lexergy_sampler(lm, prefix, "torch")),
-    "Lexergy bfloat16": Engine(
-        "bfloat16", "lexergy", lambda lm, prefix: lexergy_sampler(lm, prefix, precision="bfloat16")
-    ),
     "Lexergy, states": Engine(
         "float32, states and statistics handed on",
         "lexergy",
         lambda lm, prefix: lexergy_sampler(lm, prefix, features=STATES),
     ),
-    "Lexergy bfloat16, states": Engine(
-        "bfloat16, states and statistics handed on",
-        "lexergy",
-        lambda lm, prefix: lexergy_sampler(lm, prefix, precision="bfloat16", features=STATES),
-    ),
+    **lexergy_in("bfloat16"),
+    **lexergy_in("int8"),
     "transformers generate": Engine("float32", "transformers", transformers_sampler),
     "transformers, cache repeated": Engine("float32", "transformers", repeated_cache_sampler),
     "CTranslate2 float32": Engine(
@@ -202,4 +211,7 @@ ENGINES = {
 
 
 def installed() -> list[str]:
-    return [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package)]
+    """Those whose package is here and whose precision the processor has."""
+    lacking = [f"Lexergy {precision}" for precision in get_args(Precision) if not computes_in(precision)]
+    found = [name for name, engine in ENGINES.items() if importlib.util.find_spec(engine.package)]
+    return [name for name in found if not name.startswith(tuple(lacking))]

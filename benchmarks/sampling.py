@@ -23,6 +23,7 @@ from timing import cpu_seconds, seconds
 
 from lexergy import CausalLM
 from lexergy.data.corpora import load_corpus
+from lexergy.models.causal.runtimes.openvino_steps import computes_in
 from lexergy.models.energies import TransformerEnergy, as_energy
 from lexergy.recipes.sections.runtime import Precision
 
@@ -135,7 +136,8 @@ def work_lines(arguments: argparse.Namespace) -> list[str]:
 def profile_lines(arguments: argparse.Namespace) -> list[str]:
     torch.set_num_threads(arguments.threads)
     lm, prefix = loaded()
-    lms = (CausalLM(lm.model, lm.tokenizer, precision=precision) for precision in get_args(Precision))
+    precisions = filter(computes_in, get_args(Precision))
+    lms = (CausalLM(lm.model, lm.tokenizer, precision=precision) for precision in precisions)
     return [line for own in lms for line in profile_table(own, prefix, arguments.top_k or None)]
 
 

@@ -117,7 +117,7 @@ class FrozenModel(LanguageModel):
     def reader(self) -> Steps:
         """Who computes what is scored and not sampled: torch, which need not be compiled, or the sampler's runtime.
 
-        Of an LM in bfloat16 only the sampler's own graph gives the numbers that the sampler sees.
+        Of an LM in bfloat16 or int8 only the sampler's own graph gives the numbers that the sampler sees.
         """
         return self._steps(1) if self._reads_as_it_samples else TorchSteps(self.model)
 

@@ -135,7 +135,7 @@ class CausalLM(FrozenModel):
         if reference is None and start_token is None:
             start_token = loaded.start_token
         lm = cls(
-            loaded.model.to(device or ("cpu" if precision == "bfloat16" else default_device())),  # type: ignore[arg-type]
+            loaded.model.to(device or (default_device() if precision in (None, "float32") else "cpu")),  # type: ignore[arg-type]
             loaded.tokenizer,
             forbidden_tokens=forbidden_tokens or (),
             start_token=start_token,

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from lexergy.errors import LexergyError
 
 Runtime = Literal["auto", "torch", "openvino"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "int8"]
 _MARK = "#precision="
 
 

@@ -3,8 +3,10 @@
 import gc
 import itertools
 
+import openvino as ov
 import pytest
 import torch
+from openvino import opset15 as ops
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from lexergy import CausalLM
@@ -12,8 +14,16 @@ from lexergy.errors import LexergyError
 from lexergy.models.causal.runtimes import choice as runtime
 from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
-from lexergy.models.causal.runtimes.openvino_steps import _KEPT, MANY_ROWS, Form, OpenVinoSteps, compiled
-from lexergy.models.causal.runtimes.openvino_weights import numbered
+from lexergy.models.causal.runtimes.openvino_steps import (
+    _KEPT,
+    ARITHMETIC,
+    MANY_ROWS,
+    Form,
+    OpenVinoSteps,
+    compiled,
+    computes_in,
+)
+from lexergy.models.causal.runtimes.openvino_weights import eight_bits, in_eight_bits, numbered
 from lexergy.models.causal.runtimes.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
 from lexergy.models.causal.state_features import StateFeatures
 from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
@@ -171,6 +181,41 @@ def test_whole_numbers_behind_weights_are_found_and_are_equal():
         assert torch.allclose(found.weights(), weight, rtol=0, atol=1e-6)
     down.data[5, 40] += 1e-4
     assert numbered(down) is None
+
+
+def test_eight_bits_are_the_files_own_or_the_nearest_with_a_whole_zero():
+    model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
+    down, embeddings = model.model.layers[0].mlp.down_proj.weight, model.model.embed_tokens.weight
+    rounded = eight_bits(down)
+    step = rounded.scale.expand(-1, -1, 32).flatten(1)
+    assert ((rounded.weights() - down).abs() <= 0.5001 * step).all()
+    numbered_weights(model)
+    assert torch.allclose(eight_bits(embeddings).weights(), embeddings, rtol=0, atol=1e-6)
+    spread, levels = eight_bits(down), numbered(down)
+    assert spread.numbers.dtype == spread.zero.dtype == torch.uint8
+    error = (spread.weights() - down).abs().unflatten(1, (-1, 32)) / levels.scale
+    around = error[((levels.zero >= 0) & (levels.zero <= 15)).squeeze(-1)]  # blocks with weights of both signs
+    assert around.max() < 1 / 18 + 1e-3  # of a level, where a rounded offset would be half a level away
+    assert around.mean() < 1 / 60
+    assert error.max() < 0.5
+    assert eight_bits(torch.ones(4, 40)) is None
+
+
+@pytest.mark.skipif(not computes_in("int8"), reason="the processor has no products of int8")
+@pytest.mark.parametrize("rows", [1, 5, 70])
+def test_products_in_eight_bits_are_those_of_rounded_states(rows):
+    """By hand: each 32 numbers of a state are rounded to 127 steps of their largest."""
+    generator = torch.Generator().manual_seed(0)
+    weight, states = (torch.randn(size, 96, generator=generator) for size in (64, rows))
+    blocks = states.unflatten(1, (-1, 32))
+    step = blocks.abs().amax(-1, keepdim=True) / 127
+    expected = ((blocks / step).round() * step).flatten(1) @ eight_bits(weight).weights().T
+    given = ops.parameter([-1, 96], ov.Type.f32)
+    graph = ov.Model([ops.matmul(given, in_eight_bits(weight), False, True)], [given], "product")
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": ARITHMETIC["int8"].group}
+    product = torch.from_numpy(ov.Core().compile_model(graph, "CPU", settings)(states.numpy())[0])
+    assert torch.allclose(product, expected, rtol=0, atol=1e-3)
+    assert (product - states @ weight.T).abs().max() > 1e-2
 
 
 def test_few_rows_read_whole_numbers_to_the_same_logits():

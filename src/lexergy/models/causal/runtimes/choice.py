@@ -20,6 +20,7 @@ from lexergy.models.inference.linears import fast_linears
 from lexergy.recipes.sections.runtime import Precision, Runtime
 
 WORTH_COMPILING = 2**20  # parameters: below, loading and compiling take longer than most samplers run
+PROCESSORS: dict[Precision, str] = {"bfloat16": "AVX-512 BF16 or AMX", "int8": "AVX-512 VNNI or AVX-VNNI"}
 INSTALL = "pip install 'lexergy[openvino]'"
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ class Rows(Protocol):
 
 def uses_openvino(model: PreTrainedModel, runtime: Runtime, precision: Precision = "float32") -> bool:
     """Whether OpenVINO computes the steps; refuses where it is asked for and cannot."""
-    if precision == "bfloat16":
-        _check_bfloat16(model, runtime)
+    if precision != "float32":
+        _check_precision(model, runtime, precision)
         return True
     if runtime == "torch":
         return False
@@ -53,20 +54,20 @@ def uses_openvino(model: PreTrainedModel, runtime: Runtime, precision: Precision
     return True
 
 
-def _check_bfloat16(model: PreTrainedModel, runtime: Runtime) -> None:
+def _check_precision(model: PreTrainedModel, runtime: Runtime, precision: Precision) -> None:
     remedy = "leave the precision out, and it is float32"
     if runtime == "torch":
-        raise LexergyError(f"`precision` is bfloat16 and `runtime` torch; expected openvino; {remedy}.")
+        raise LexergyError(f"`precision` is {precision} and `runtime` torch; expected openvino; {remedy}.")
     if not is_plain_llama(model):
-        raise LexergyError(f"`precision` is bfloat16 and {_other(model)}; {remedy}.")
+        raise LexergyError(f"`precision` is {precision} and {_other(model)}; {remedy}.")
     if find_spec("openvino") is None:
-        raise LexergyError(f"an LM in bfloat16 needs OpenVINO; run `{INSTALL}`, or {remedy}.")
-    from lexergy.models.causal.runtimes.openvino_steps import computes_in_bfloat16
+        raise LexergyError(f"an LM in {precision} needs OpenVINO; run `{INSTALL}`, or {remedy}.")
+    from lexergy.models.causal.runtimes.openvino_steps import computes_in
 
-    if not computes_in_bfloat16():
+    if not computes_in(precision):
         raise LexergyError(
-            "`precision` is bfloat16, of which this processor has no products; expected one with AVX-512 BF16 or AMX; "
-            f"{remedy}."
+            f"`precision` is {precision}, of which this processor has no products; expected one with "
+            f"{PROCESSORS[precision]}; {remedy}."
         )
 
 

@@ -14,7 +14,7 @@ from openvino.op import _PagedAttentionExtension as PagedAttention
 from torch import Tensor, cat
 from transformers import LlamaForCausalLM
 
-from lexergy.models.causal.runtimes.openvino_weights import constant_of, whole
+from lexergy.models.causal.runtimes.openvino_weights import Constant, plain, whole
 
 BLOCK = 32  # tokens; the operator knows no other on a CPU
 PER_STEP = 8  # inputs of the layers before those of each layer, in the order of `_Step`
@@ -33,7 +33,7 @@ class _Step(NamedTuple):
     longest: Any  # (), the most tokens that a row has with these
 
 
-def layers_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
+def layers_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
     """Inputs: those of `_Step`, then of each layer the blocks of keys and of values, (blocks, Hkv, BLOCK, d).
 
     Outputs: the states (N, D) after each layer, the last normalised.
@@ -49,33 +49,33 @@ def layers_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
     states = step.states
     for layer in model.model.layers:
         memory = [ops.parameter([-1, kv_heads, BLOCK, width], floats) for _ in range(2)]
-        attended = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, as_numbers)
+        attended = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, constant)
         states = ops.add(states, attended)
         inner = _normalised(states, layer.post_attention_layernorm)
-        gate = ops.swish(_linear(inner, layer.mlp.gate_proj.weight, as_numbers))
-        up = _linear(inner, layer.mlp.up_proj.weight, as_numbers)
-        states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight, as_numbers))
+        gate = ops.swish(_linear(inner, layer.mlp.gate_proj.weight, constant))
+        up = _linear(inner, layer.mlp.up_proj.weight, constant)
+        states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight, constant))
         memories += memory
         seen.append(states)
     seen[-1] = _normalised(states, model.model.norm)
     return ov.Model(seen, [*step, *memories], "layers")
 
 
-def head_graph(model: LlamaForCausalLM, as_numbers: bool) -> ov.Model:
+def head_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
     """The last states (R, D) -> logits (R, V)."""
     states = ops.parameter([-1, model.config.hidden_size], ov.Type.f32)
-    return ov.Model([_linear(states, model.lm_head.weight, as_numbers)], [states], "head")
+    return ov.Model([_linear(states, model.lm_head.weight, constant)], [states], "head")
 
 
-def _attend(attention: Any, states: Any, step: _Step, memory: list[Any], as_numbers: bool) -> Any:  # (N, D) -> (N, D)
+def _attend(attention: Any, states: Any, step: _Step, memory: list[Any], constant: Constant) -> Any:  # (N, D) -> (N, D)
     kv_heads, width = attention.config.num_key_value_heads, attention.head_dim
     heads = attention.config.num_attention_heads
     weights = cat((attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight))
-    projected = _linear(states, weights, as_numbers)  # (N, (H + 2 Hkv) d)
+    projected = _linear(states, weights, constant)  # (N, (H + 2 Hkv) d)
     turning, value = _split(projected, (heads + kv_heads) * width, kv_heads * width)
     query, key = _split(_rotated(turning, step, heads + kv_heads, width), heads * width, kv_heads * width)
     attended = _paged(query, key, value, step, memory, attention.scaling, (kv_heads, width))
-    return _linear(attended, attention.o_proj.weight, as_numbers)
+    return _linear(attended, attention.o_proj.weight, constant)
 
 
 def _split(values: Any, *widths: int) -> Any:
@@ -116,11 +116,11 @@ def _normalised(states: Any, norm: Any) -> Any:
     """RMS norm of each row; OpenVINO knows this form as one operation."""
     mean_square = ops.reduce_mean(ops.power(states, _number(2)), whole([-1]), True)
     scale = ops.divide(_number(1), ops.sqrt(ops.add(mean_square, _number(norm.variance_epsilon))))
-    return ops.multiply(ops.multiply(states, scale), constant_of(norm.weight, False))
+    return ops.multiply(ops.multiply(states, scale), plain(norm.weight))
 
 
-def _linear(states: Any, weight: Tensor, as_numbers: bool) -> Any:  # (R, in), (out, in) -> (R, out)
-    return ops.matmul(states, constant_of(weight, as_numbers), False, True)
+def _linear(states: Any, weight: Tensor, constant: Constant) -> Any:  # (R, in), (out, in) -> (R, out)
+    return ops.matmul(states, constant(weight), False, True)
 
 
 def _number(value: float) -> Any:

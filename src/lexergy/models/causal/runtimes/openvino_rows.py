@@ -1,9 +1,9 @@
 """Prefixes and their continuations on a Llama by OpenVINO: torch's numbers, several times as fast at few rows.
 
 The operator of attention has several ways of summing: one for a sequence's single token, one for many, one where there
-are fewer sequences than threads. In float32 they differ by rounding. In bfloat16 rounding is no small matter, so that
-each token is there a sequence of its own, which reads the same blocks as the others of its row, and there are at least
-as many of them as threads: then a token's logits are the same, bit for bit, however it is fed.
+are fewer sequences than threads. In float32 they differ by rounding. In bfloat16 and 8 bits rounding is no small
+matter, so that each token is there a sequence of its own, which reads the same blocks as the others of its row, and
+there are at least as many of them as threads: then a token's logits are the same, bit for bit, however it is fed.
 """
 
 import weakref

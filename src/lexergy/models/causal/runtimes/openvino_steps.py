@@ -1,12 +1,14 @@
-"""A Llama's graphs, compiled by OpenVINO: for few rows or many, in float32 or in bfloat16.
+"""A Llama's graphs, compiled by OpenVINO: for few rows or many, in float32, in bfloat16 or in 8 bits.
 
 With few rows a step is as long as it takes to read the weights, and OpenVINO's products read them at nearly the
 memory's rate; of a float32 LM that was read from a file of 4 or 8 bits they read those. With more rows the weights are
 kept in float32, since then it takes longer to unpack them. Compiled graphs hold weights of their own: a quarter of the
-model's memory again for calls with few rows, as much again as the model for calls with many, half of it in bfloat16.
+model's memory again for calls with few rows, as much again as the model for calls with many, half of it in bfloat16 and
+a quarter in 8 bits.
 
 In bfloat16 the LM is another one: its logits are some .09 away from those of float32, and as far from those of any
-other order of summation. So there is one order only, whatever the number of rows, tokens fed at once, and threads
+other order of summation. In 8 bits, where states are rounded before each product, 32 numbers by one scale, they are .2
+away. So there is one order only, whatever the number of rows, tokens fed at once, and threads
 (`OpenVinoContinuations`), and all that is sampled, scored or read goes through the same graph.
 """
 
@@ -18,35 +20,61 @@ from typing import Any, NamedTuple
 
 import openvino as ov
 import torch
+from openvino import opset15 as ops
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from lexergy.models.causal.runtimes.llama_rows import LlamaStep
 from lexergy.models.causal.runtimes.openvino_graph import BLOCK, head_graph, layers_graph
 from lexergy.models.causal.runtimes.openvino_rows import OpenVinoContinuations
-from lexergy.models.causal.runtimes.openvino_weights import numbered
+from lexergy.models.causal.runtimes.openvino_weights import BLOCK as BLOCK_OF_WEIGHTS
+from lexergy.models.causal.runtimes.openvino_weights import Constant, as_numbers, in_eight_bits, numbered, plain
 from lexergy.models.causal.runtimes.shared_prefix import Prefilled, SharedPrefix
 from lexergy.recipes.sections.runtime import Precision
 
-MANY_ROWS = 8  # from here on unpacking weights takes longer than reading them
+# From so many rows on unpacking weights takes longer than reading them.
+MANY_ROWS = 48 if torch.backends.cpu.get_cpu_capability() == "AVX512" else 8
 SPARE_BYTES = 2**30  # kept for the next rows' keys and values
 SETTINGS = {
     "NUM_STREAMS": 1,
     "ENABLE_CPU_PINNING": False,  # else all processes share the first core
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
 }
 TRIED = 8  # tokens
-DEVIATIONS: dict[Precision, float] = {"float32": 1e-3, "bfloat16": 0.3}  # of logits, in parts of their spread
-TYPES: dict[Precision, tuple[str, torch.dtype]] = {
-    "float32": ("f32", torch.float32),
-    "bfloat16": ("bf16", torch.bfloat16),
+
+
+class _Arithmetic(NamedTuple):
+    """What a precision is to OpenVINO."""
+
+    hint: str
+    memory: torch.dtype  # of keys and values
+    group: int  # how many numbers of a state are rounded to eight bits by one scale; 0: they are not
+    deviation: float  # the most that logits may be away from torch's, in parts of their spread
+
+
+ARITHMETIC: dict[Precision, _Arithmetic] = {
+    "float32": _Arithmetic("f32", torch.float32, 0, 1e-3),
+    "bfloat16": _Arithmetic("bf16", torch.bfloat16, 0, 0.3),
+    "int8": _Arithmetic("f32", torch.float32, BLOCK_OF_WEIGHTS, 0.3),
 }
 
 
 @lru_cache
-def computes_in_bfloat16() -> bool:
-    """Whether the processor has products of bfloat16; else OpenVINO would compute in float32 without a word."""
-    return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+def computes_in(precision: Precision) -> bool:
+    """Whether the processor has such products; else OpenVINO would compute in float32 without a word."""
+    if precision == "bfloat16":
+        return "BF16" in ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return precision == "float32" or _rounds_states()
+
+
+def _rounds_states() -> bool:
+    """Whether a product comes out as that of rounded states does: by a third of a step or so."""
+    states = torch.linspace(0.3, 1, 2 * BLOCK_OF_WEIGHTS)[None]  # (1, in)
+    weight = torch.eye(2 * BLOCK_OF_WEIGHTS)
+    given = ops.parameter([-1, states.shape[1]], ov.Type.f32)
+    graph = ov.Model([ops.matmul(given, in_eight_bits(weight), False, True)], [given], "product")
+    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": BLOCK_OF_WEIGHTS}
+    product = torch.from_numpy(ov.Core().compile_model(graph, "CPU", settings)(states.numpy())[0])
+    return bool((product - states).abs().max() > 1e-4)
 
 
 class Form(NamedTuple):
@@ -60,23 +88,35 @@ class Form(NamedTuple):
         precision = "" if self.precision == "float32" else f", {self.precision}"
         return f"openvino{precision}{', as numbers' if self.as_numbers else ''}"
 
+    @property
+    def constant(self) -> Constant:
+        """What its matrices are in the graph."""
+        if self.precision == "int8":
+            return in_eight_bits
+        return as_numbers if self.as_numbers else plain
+
 
 class OpenVinoSteps:
     """A Llama's layers and its head."""
 
     def __init__(self, model: LlamaForCausalLM, form: Form) -> None:
         self.name = form.name
-        hint, self.dtype = TYPES[form.precision]
+        arithmetic = ARITHMETIC[form.precision]
+        self.dtype = arithmetic.memory
         self.is_exact = form.precision == "float32"
         self.threads = torch.get_num_threads()
         self._spare: Tensor | None = None
         self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
         with torch.no_grad():
-            graphs = (layers_graph(model, form.as_numbers), head_graph(model, form.as_numbers))
-        precision = {"INFERENCE_PRECISION_HINT": hint, "KV_CACHE_PRECISION": hint}
+            graphs = (layers_graph(model, form.constant), head_graph(model, form.constant))
+        precision = {
+            "INFERENCE_PRECISION_HINT": arithmetic.hint,
+            "KV_CACHE_PRECISION": arithmetic.hint,
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": arithmetic.group,
+        }
         settings = {**SETTINGS, **precision, "INFERENCE_NUM_THREADS": self.threads}
         self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
-        self._check(DEVIATIONS[form.precision])
+        self._check(arithmetic.deviation)
 
     @torch.no_grad()
     def _check(self, most: float) -> None:

@@ -3,9 +3,12 @@
 A GGUF file has small whole numbers with a scale, and often an offset, for each block of 32 weights. Read into float32
 they are four to eight times as large, and with few rows a step is as long as it takes to read them. Since the numbers
 can be told from the weights, nothing needs to know of the file.
+
+Products of whole numbers want a zero that is whole too, which an offset is not. In eight bits the numbers of a file can
+be spread so that it nearly is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +20,20 @@ BLOCK = 32  # weights along the inputs
 _LEVELS = 15  # between the least and the greatest of a block (Q4_1)
 _HALF_RANGE = 127  # between 0 and the greatest magnitude (Q8_0)
 _ROUNDING = 1e-6  # of a block's greatest magnitude
+_BYTE = 255
+Constant = Callable[[Tensor], Any]  # a matrix -> a part of a graph
 
 
 class Numbered(NamedTuple):
     """w = scale (n - zero), in blocks."""
 
     numbers: Tensor  # (out, blocks, BLOCK), of 8 bits
-    zero: Tensor  # (out, blocks, 1)
+    zero: Tensor  # (out, blocks, 1), of 8 bits too where it is whole
     scale: Tensor  # (out, blocks, 1)
 
     def weights(self) -> Tensor:
         """In float32, as the graph computes them."""
-        return ((self.numbers.float() - self.zero) * self.scale).flatten(1)
+        return ((self.numbers.float() - self.zero.float()) * self.scale).flatten(1)
 
 
 def numbered(weight: Tensor) -> Numbered | None:  # (out, in)
@@ -64,14 +69,65 @@ def _is_equal(numbers: Numbered, blocks: Tensor) -> bool:
     return bool((error <= _ROUNDING * blocks.abs().amax(-1, keepdim=True)).all())
 
 
-def constant_of(weight: Tensor, as_numbers: bool) -> Any:
-    """A matrix as a part of a graph; as whole numbers, if it has them, where asked for."""
-    known = numbered(weight) if as_numbers else None
+def eight_bits(weight: Tensor) -> Numbered | None:  # (out, in)
+    """The nearest to a matrix of whole numbers, and a whole zero, from 0 to 255; None where there are no blocks.
+
+    Of a file that has a whole zero (Q8_0) they are its own. Of one with offsets (Q4_1) the levels are put as many
+    numbers apart as brings the zero nearest to a whole one: SmolLM2's weights are .2 % off, in the root mean square.
+    """
+    known = numbered(weight)
+    if known is not None and not known.zero.any():
+        zero = torch.full_like(known.scale, _HALF_RANGE + 1)
+        return Numbered((known.numbers + zero).to(torch.uint8), zero.to(torch.uint8), known.scale)
+    if weight.shape[1] % BLOCK:
+        return None
+    blocks = weight.detach().unflatten(1, (-1, BLOCK))
+    nearest = _rounded(blocks)
+    return nearest if known is None else _spread(known, nearest)
+
+
+def _rounded(blocks: Tensor) -> Numbered:
+    least, greatest = blocks.amin(-1, keepdim=True).clamp(max=0), blocks.amax(-1, keepdim=True).clamp(min=0)
+    scale = _positive((greatest - least) / _BYTE)
+    zero = (-least / scale).round_()
+    return Numbered((blocks / scale + zero).round_().to(torch.uint8), zero.to(torch.uint8), scale)
+
+
+def _spread(known: Numbered, otherwise: Numbered) -> Numbered:
+    """Levels k numbers apart, k so that k times the zero is nearest to whole; `otherwise` where that is nearer."""
+    apart = torch.arange(1, _BYTE // _LEVELS + 1)
+    zeros = known.zero * apart  # (out, blocks, k)
+    error = (zeros - zeros.round()).abs() / apart
+    error[(zeros.round() < 0) | (zeros.round() > _BYTE)] = torch.inf
+    best = error.argmin(-1, keepdim=True)  # (out, blocks, 1)
+    fits = error.gather(-1, best) <= otherwise.scale / known.scale / 2
+    zero, times = zeros.gather(-1, best).round().clamp(0, _BYTE), apart[best]
+    spread = Numbered((known.numbers * times).to(torch.uint8), zero.to(torch.uint8), known.scale / times)
+    return Numbered(*(torch.where(fits, own, other) for own, other in zip(spread, otherwise, strict=True)))
+
+
+def plain(weight: Tensor) -> Any:
+    """A matrix as it is."""
+    return ops.constant(weight.detach().contiguous().numpy(), shared_memory=True)
+
+
+def as_numbers(weight: Tensor) -> Any:
+    """A matrix as whole numbers, if it has them."""
+    return _constant(weight, numbered(weight))
+
+
+def in_eight_bits(weight: Tensor) -> Any:
+    """A matrix of which the graph makes products of whole numbers."""
+    return _constant(weight, eight_bits(weight))
+
+
+def _constant(weight: Tensor, known: Numbered | None) -> Any:
     if known is None:
-        return ops.constant(weight.detach().contiguous().numpy(), shared_memory=True)
+        return plain(weight)
     values = ops.convert(ops.constant(known.numbers.numpy()), "f32")
     if known.zero.any():
-        values = ops.subtract(values, ops.constant(known.zero.numpy()))
+        zero = ops.constant(known.zero.numpy())
+        values = ops.subtract(values, zero if known.zero.is_floating_point() else ops.convert(zero, "f32"))
     scaled = ops.multiply(values, ops.constant(known.scale.numpy()))
     return ops.reshape(scaled, whole(list(weight.shape)), False)
 

@@ -15,7 +15,11 @@ from lexergy.models.causal.runtimes import openvino_rows, openvino_steps
 ROWS = (1, 2, 8, 32, 64, 256, 1024)
 STEPS = 9
 COLUMNS = ("linear layers", "attention", "other operators", "head", "draw", "random numbers", "rest")
-OPERATORS = {"FullyConnected": "linear layers", "PagedAttentionExtension": "attention"}
+OPERATORS = {
+    "FullyConnected": "linear layers",
+    "FullyConnectedCompressed": "linear layers",
+    "PagedAttentionExtension": "attention",
+}
 
 
 def profile_table(lm: CausalLM, prefix: Tensor, top_k: int | None) -> list[str]:

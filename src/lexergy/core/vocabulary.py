@@ -12,7 +12,7 @@ from torch import Tensor
 
 BLOCK = 128  # tokens; a power of two
 NEVER = -1e9  # a logit of probability zero, which times zero is zero
-_CHUNK = 2**20  # logits at hand at once
+_CHUNK = 2**18  # logits at hand at once: with what is made of them, what the second cache of a core holds
 
 
 class VocabularySummary(NamedTuple):

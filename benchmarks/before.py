@@ -2,7 +2,7 @@
 
     git worktree add ../before ccae766       # the last commit before OpenVINO computed the sampler's steps
     python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
-    python benchmarks/before.py ../before --quickstart     # the whole of `lexergy quickstart` on both, once
+    python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here, once
 
 One process for each checkout, the same environment, SmolLM2-135M, prefixes of 64 tokens and 32 new ones, as in the
 quickstart. The two take turns; ratios are taken within a round.
@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from timing import CLOCKS, Others, seconds, with_range
+from workers import Worker
 
 PREFIX, NEW, LAYERS = 64, 32, (8, 16, 24, 30)
 NEGATIVES, READ, WINDOWS, SAMPLES = 256, 64, 8, 32
+RECIPE = ["run", "energy-alone"]
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -85,27 +87,11 @@ class Checkout:
     """A process that runs stages by the code of a checkout."""
 
     def __init__(self, folder: Path, clock: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "--worker", "--clock", clock],
-            env=environment(folder),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        )
-        self.stages: dict[str, int] = json.loads(self._answer())
+        self.worker = Worker([__file__, "--worker", "--clock", clock], environment(folder))
+        self.stages: dict[str, int] = json.loads(self.worker.greeting)
 
     def seconds(self, stage: str, seed: int) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([stage, seed]) + "\n")
-        return float(self._answer())
-
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("a worker ended; see above")
-        return answer
+        return float(self.worker.ask(json.dumps([stage, seed])))
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -127,23 +113,24 @@ def compare(before: Path, wanted: str, rounds: int, clock: str) -> None:
         ratios = [old / new for new, old in taken]
         print(f"| {stage} | {' | '.join(rates)} | {with_range(ratios)} |", flush=True)
     for checkout in (now, then):
-        checkout.process.kill()
-        checkout.process.wait()
+        checkout.worker.end()
     print(f"\nMedians of {rounds} rounds; other processes took {others.share():.0%} of the machine.")
 
 
 def quickstart(before: Path) -> None:
+    """What `lexergy quickstart` ran there is the recipe `energy-alone` here; then today's quickstart."""
     taken = {}
-    for name, folder in (("now", HERE), ("before", before)):
+    runs = {"now": (HERE, RECIPE), "before": (before, ["quickstart"]), "today": (HERE, ["quickstart"])}
+    for name, (folder, what) in runs.items():
         with tempfile.TemporaryDirectory() as out:
-            command = [sys.executable, "-m", "lexergy", "quickstart", "--out", f"{out}/run"]
+            command = [sys.executable, "-m", "lexergy", *what, "--out", f"{out}/run"]
             taken[name] = seconds(
                 lambda command=command, folder=folder: subprocess.run(  # type: ignore[misc]
                     command, env=environment(folder), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
                 )
             )
         print(f"quickstart, {name}: {taken[name]:.0f} s", flush=True)
-    print(f"{taken['now'] / taken['before']:.0%} of the time before")
+    print(f"{taken['now'] / taken['before']:.0%} of the time before; today's {taken['today'] / taken['before']:.0%}")
 
 
 def main() -> None:

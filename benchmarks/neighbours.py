@@ -14,6 +14,7 @@ import sys
 from typing import NamedTuple
 
 from timing import seconds
+from workers import Worker
 
 PREFIX, NEW, TOP_K = 120, 40, 10
 BUSY = "while True: pass"
@@ -54,37 +55,17 @@ def work(source: str, samples: int) -> None:
         print(taken, flush=True)
 
 
-class Worker:
+def sampler(source: str, samples: int) -> Worker:
     """A process that samples when told."""
-
-    def __init__(self, source: str, samples: int) -> None:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
-        command = [sys.executable, __file__, "--worker", "--lm", source, "--samples", str(samples)]
-        self.process = subprocess.Popen(
-            command, env=plain, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        self._answer()
-
-    def start(self, seed: int) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{seed}\n")
-
-    def finish(self) -> float:
-        return float(self._answer())
-
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        answer = self.process.stdout.readline().strip()
-        if not answer:
-            raise SystemExit("a worker ended; see above")
-        return answer
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
+    return Worker([__file__, "--worker", "--lm", source, "--samples", str(samples)], plain)
 
 
 def rate(workers: list[Worker], tokens: int, seed: int) -> float:
     """Tokens per second of all of them together."""
     for worker in workers:
-        worker.start(seed)
-    return sum(tokens / worker.finish() for worker in workers)
+        worker.tell(str(seed))
+    return sum(tokens / float(worker.answer()) for worker in workers)
 
 
 def busy_rate(worker: Worker, tokens: int, seed: int) -> float:
@@ -106,7 +87,7 @@ def main() -> None:
     if options.worker:
         work(options.lm, options.samples)
         return
-    workers, tokens = [Worker(options.lm, options.samples) for _ in range(2)], options.samples * NEW
+    workers, tokens = [sampler(options.lm, options.samples) for _ in range(2)], options.samples * NEW
     ratios: dict[str, list[float]] = {name: [] for name in CLAIMS}
     for seed in range(options.rounds):
         quiet = rate(workers[:1], tokens, seed)
@@ -115,7 +96,7 @@ def main() -> None:
         for name, own in rates.items():
             ratios[name].append(own / quiet)
     for worker in workers:
-        worker.process.kill()
+        worker.end()
     for name, claim in CLAIMS.items():
         median = statistics.median(ratios[name])
         print(f"{'HOLDS' if median >= claim.least else 'DOES NOT HOLD'}: {claim.words}: {median:.0%}")

@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import NamedTuple, get_args
@@ -19,7 +18,8 @@ import torch
 from engines import ENGINES, MODEL, NEW, Sampler, installed
 from equal_work import work_table
 from step_profile import profile_table
-from timing import cpu_seconds, seconds
+from timing import cpu_seconds, seconds, with_range
+from workers import Worker
 
 from lexergy import CausalLM
 from lexergy.data.corpora import load_corpus
@@ -46,23 +46,29 @@ class Measured(NamedTuple):
     peak_memory: float  # resident, GiB
 
 
-def measured(engine: str, samples: list[int], top_k: int, threads: int) -> dict[int, Measured]:
-    """An engine in a process of its own, so that no other's threads or memory are in its way."""
-    command = [sys.executable, __file__, "--one", engine, "--top-k", str(top_k), "--samples", *map(str, samples)]
-    environment = os.environ | ALLOCATOR | {"OMP_NUM_THREADS": str(threads)}
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-    results = {
-        n: Measured(*json.loads(line)) for n, line in zip(samples, output.splitlines()[-len(samples) :], strict=True)
-    }
-    print(engine, {n: tuple(round(value, 2) for value in result) for n, result in results.items()}, file=sys.stderr)
-    return results
+class Side:
+    """An engine in a process of its own."""
+
+    def __init__(self, engine: str, top_k: int, threads: int) -> None:
+        self.engine = engine
+        arguments = [__file__, "--one", engine, "--top-k", str(top_k)]
+        self._worker = Worker(arguments, os.environ | ALLOCATOR | {"OMP_NUM_THREADS": str(threads)})
+
+    def measured(self, n: int) -> Measured:
+        result = Measured(*json.loads(self._worker.ask(str(n))))
+        print(self.engine, n, tuple(round(value, 2) for value in result), file=sys.stderr, flush=True)
+        return result
+
+    def end(self) -> None:
+        self._worker.end()
 
 
-def measure_one(engine: str, samples: list[int], top_k: int) -> None:
+def measure_one(engine: str, top_k: int) -> None:
     sampler = ENGINES[engine].build(*loaded())
     sampler(2, top_k or None)
-    for n in samples:
-        print(json.dumps(_measure(sampler, n, top_k or None)), flush=True)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(_measure(sampler, int(line), top_k or None)), flush=True)
 
 
 def _measure(sampler: Sampler, n: int, top_k: int | None) -> Measured:
@@ -80,33 +86,37 @@ def _idle_seconds() -> float:
 
 
 def speed_table(arguments: argparse.Namespace) -> list[str]:
-    """Medians over rounds; ratios are taken within a round."""
-    rounds = [
-        {name: measured(name, arguments.samples, arguments.top_k, arguments.threads) for name in arguments.engines}
-        for _ in range(arguments.rounds)
-    ]
+    """All engines take turns at each number of samples; medians over rounds, ratios within a round."""
+    sides = [Side(name, arguments.top_k, arguments.threads) for name in arguments.engines]
     wall = arguments.clock == "wall"
-    lines = [f"| samples | engine | tokens per {'second' if wall else 'CPU-second'} | times {arguments.engines[0]}'s |"]
+    lines = [f"| samples | engine | tokens per {'second' if wall else 'CPU-second'} | times {sides[0].engine}'s |"]
     lines.append("|---:|---|---:|---:|")
+    others = []
     for n in arguments.samples:
-        for name in arguments.engines:
-            speeds, ratios = [], []
-            for turn in rounds:
-                own, lexergy = turn[name][n], turn[arguments.engines[0]][n]
-                speeds.append(n * NEW / (own.seconds if wall else own.cpu_seconds))
-                ratios.append(lexergy.seconds / own.seconds if wall else lexergy.cpu_seconds / own.cpu_seconds)
-            ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-            lines.append(f"| {n} | {name} | {statistics.median(speeds):.0f} | {ratio} |")
-    others = [result.others for turn in rounds for results in turn.values() for result in results.values()]
+        for side in sides:
+            side.measured(n)  # memory and kernels for so many
+        rounds = [[side.measured(n) for side in sides] for _ in range(arguments.rounds)]
+        for place, side in enumerate(sides):
+            taken = [_clock(turn[place], wall) for turn in rounds]
+            ratios = [_clock(turn[0], wall) / own for turn, own in zip(rounds, taken, strict=True)]
+            lines.append(f"| {n} | {side.engine} | {n * NEW / statistics.median(taken):.0f} | {with_range(ratios)} |")
+        others += [result.others for turn in rounds for result in turn]
+    for side in sides:
+        side.end()
     lines += ["", f"Other processes took {statistics.median(others):.0%} of the machine, at most {max(others):.0%}."]
     return lines
 
 
+def _clock(measured: Measured, wall: bool) -> float:
+    return measured.seconds if wall else measured.cpu_seconds
+
+
 def memory_line(arguments: argparse.Namespace) -> list[str]:
-    peaks = [
-        f"{name} {measured(name, [1024], arguments.top_k, arguments.threads)[1024].peak_memory:.2f} GiB"
-        for name in arguments.engines
-    ]
+    peaks = []
+    for name in arguments.engines:
+        side = Side(name, arguments.top_k, arguments.threads)
+        peaks.append(f"{name} {side.measured(1024).peak_memory:.2f} GiB")
+        side.end()
     return [f"Peak memory at 1,024 samples: {', '.join(peaks)}."]
 
 
@@ -170,7 +180,7 @@ def main() -> None:
     parser.add_argument("--one", choices=list(ENGINES), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        measure_one(arguments.one, arguments.samples, arguments.top_k)
+        measure_one(arguments.one, arguments.top_k)
         return
     for name in [arguments.only] if arguments.only else PARTS:
         print("\n".join(PARTS[name](arguments)), flush=True)

@@ -65,9 +65,9 @@ class CausalLM(FrozenModel):
     same LM with and without). `direction` tells of which order of text it is a model; tokens are in that order here,
     and in reading order in a `RightToLeftLM`. `runtime` computes the sampler's steps: torch, or openvino, which is
     faster and keeps the weights a second time; auto takes OpenVINO where it is installed and can. In the `precision`
-    bfloat16 it is another LM, whose samples, scores and states all come from OpenVINO's graph of that precision, where
-    the processor has it; weights to train stay in float32. Tensors come in from any device and go out on the CPU,
-    wherever the model lies.
+    bfloat16 or int8 it is another LM, whose samples, scores and states all come from OpenVINO's graph of that
+    precision, where the processor has such products; weights to train stay in float32. Tensors come in from any device
+    and go out on the CPU, wherever the model lies.
 
     Examples:
         >>> import torch

@@ -71,7 +71,8 @@ class LMRecipe(Section):
 
     `runtime` computes the sampler's steps of an LM that runs here: torch, openvino, or auto, which takes OpenVINO where
     it is installed and can. No stage is redone for another one, whose numbers differ by rounding. In the `precision`
-    bfloat16 it is another LM, sampled and scored by OpenVINO on a processor that has it; a training stays in float32.
+    bfloat16 or int8 it is another LM, sampled and scored by OpenVINO on a processor that has such products; a training
+    stays in float32.
     """
 
     added_later = frozenset({"finetune", "tokenizer", "model", "residual", "residual_fit", "precision"})

@@ -6,14 +6,14 @@
     python benchmarks/zero_shot.py read --texts runs/public/asked/*.jsonl --cache smollm2.safetensors
     python benchmarks/lm_samples.py read --folder $LEXERGY_DATA --samples samples.jsonl --cache smollm2.safetensors
     python benchmarks/detector_mixture.py --folder $LEXERGY_DATA --brown package --public runs/public \\
-        --samples samples.jsonl --cache smollm2.safetensors [--write]
+        --samples samples.jsonl --cache smollm2.safetensors [--write] [--sets runs/zero-shot/sets.json]
 
 The score `sample` is fitted on people's texts and what LMs made of their first words: samples.jsonl, and the first 250
 pairs of OPT-2.7B in $LEXERGY_DATA/detect. What a score is worth, and the share of either kind, come of texts whose
 writers and people the scores were not fitted on: of samples, each source by the others, and OPT-2.7B's by halves; of
 assistants, Glimpse, ImBD and L2R, each row with words and habits fitted without its collection, maker and people. The
-share of samples is the largest at which the mean AUC of these assistants' rows is at most LOSS below that of
-`assistant` alone.
+share of samples is that at which the mean AUC of these assistants' rows is highest: samples are seen as far as it costs
+assistants nothing there.
 Ghostbuster, Slop Score, `today`, the later texts, GPT-2 XL and OPT-2.7B's last 250 pairs take no part in any of this.
 With `--write` the numbers are kept in sample.json and machine.json.
 """
@@ -33,12 +33,14 @@ from lm_samples import BBC, OPT, Sample, fit_sample, folds, known_samples, sampl
 from read_texts import Known, ReadText, read_text, texts_of
 from safetensors.torch import load_file
 from zero_shot import write_numbers
+from zero_shot_news import FIRST, GENERATORS, SIDES
 
 from lexergy import CausalLM
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.calibration import Calibration, fit_calibration
 from lexergy.core.detection.machine import KINDS, MACHINE, MachineScore, mixed
 from lexergy.core.detection.sample import MEASURES, SAMPLE, SampleScore
+from lexergy.files import hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import LM, PEOPLE_FILE, machine_score, numbers_file
 from lexergy.models.detection.zero_shot import FittedScore
@@ -46,7 +48,6 @@ from lexergy.models.detection.zero_shot import FittedScore
 LENGTHS = (50, 100, 200)  # tokens of pieces that a score's worth is fitted on
 CHOSEN_ON = ("glimpse", "l2r")  # collections; ImBD is Glimpse's
 SHARES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7)  # of samples
-LOSS = 0.01
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,44 @@ def choose(assistants: Sequence[Asked], sampled: Asked, ratios: tuple[Calibratio
     print(
         f"sample alone: {np.mean([row.auc(row.sample) for row in assistants]):.3f}, {sampled.auc(sampled.sample):.3f}"
     )
-    chosen = 0.0
+    means = {}
     for share in SHARES:
-        mean = float(np.mean([row.by(ratios, share) for row in assistants]))
-        print(f"share of samples {share:g}: {mean:.3f}, {sampled.by(ratios, share):.3f}", flush=True)
-        chosen = share if mean >= alone - LOSS else chosen
-    return chosen
+        means[share] = float(np.mean([row.by(ratios, share) for row in assistants]))
+        print(f"share of samples {share:g}: {means[share]:.3f}, {sampled.by(ratios, share):.3f}", flush=True)
+    return max(means, key=lambda share: means[share])
+
+
+def frontier(folder: Path, public: Path, sets: Path, caches: Sequence[Path]) -> None:
+    """What each share is worth where nothing was chosen, as the scores are shipped: the mean AUC of rows."""
+    known = {name: own for path in caches for name, own in load_file(path).items()}
+    score = machine_score(CausalLM.from_pretrained(LM))
+    rows: dict[str, list[list[np.ndarray]]] = {}  # by collection; people's and machines' L (N, 2)
+    for row in rows_of(public / "asked", sets):
+        both = [texts_of(path, known) for path in (row.people, row.machines)]
+        if min(map(len, both)) >= FEWEST:
+            rows.setdefault(row.collection, []).append([_ratios(own, known, score) for own in both])
+    for generator in GENERATORS:
+        lines = (folder / f"detect/xsum_{generator}.jsonl").read_text().splitlines()[FIRST:]
+        read = [pair for pair in map(json.loads, lines) if all(hash_of(text) in known for text in pair.values())]
+        rows[generator] = [[_ratios([pair[side] for pair in read], known, score) for side in SIDES]]
+    print(f"| share of samples | {' | '.join(rows)} |\n|---|{'---:|' * len(rows)}")
+    for share in (0.0, *SHARES, 1.0):
+        with np.errstate(divide="ignore"):
+            log_shares = np.log([1 - share, share])
+        means = [
+            np.mean([auc(*(np.logaddexp(*(side + log_shares).T) for side in row)) for row in own])
+            for own in rows.values()
+        ]
+        print(f"| {share:g} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+
+
+def _ratios(texts: Sequence[str], known: Known, score: MachineScore) -> np.ndarray:  # (N, 2)
+    read = [read_text(text, known).first(LENGTHS[-1]) for text in texts]
+    kinds = zip(score.ratios, (score.assistant, score.sample), strict=True)
+    tokens = torch.tensor([len(own.ids) for own in read])
+    return np.stack(
+        [ratio.log_odds(torch.tensor([own.score(kind) for own in read]), tokens).numpy() for ratio, kind in kinds], 1
+    )
 
 
 def fit(folder: Path, brown: Path, public: Path, samples: Path, cache: Sequence[Path], write: bool) -> None:
@@ -208,7 +241,13 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--cache", type=Path, nargs="+", required=True)
     parser.add_argument("--write", action="store_true")
-    fit(**vars(parser.parse_args()))
+    parser.add_argument("--sets", type=Path, help="of `zero_shot.py sets`: ask what each share is worth elsewhere")
+    options = vars(parser.parse_args())
+    sets = options.pop("sets")
+    if sets is None:
+        fit(**options)
+    else:
+        frontier(options["folder"], options["public"], sets, options["cache"])
 
 
 if __name__ == "__main__":

@@ -35,12 +35,12 @@ from zero_shot import (
 )
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import MEASURES, HabitWeights, WordWeights
+from lexergy.core.detection.assistant import ASSISTANT, MEASURES, HabitWeights, WordWeights
 from lexergy.data.corpora import load_corpus
 from lexergy.data.detection.habits import Habits, habits_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.models import detection
-from lexergy.models.detection.default import ASSISTANT_FILE, LM, PEOPLE_FILE
+from lexergy.models.detection.default import LM, PEOPLE_FILE, numbers_file
 
 TOKENS = 200  # of a text, in fitting
 WORDS, EXCERPTS = 170, 4  # of an excerpt; of a long document
@@ -235,7 +235,7 @@ def fit(folder: Path, brown: Path, public: Path) -> None:
         },
         "words": {name: own for name, *own in zip(names, words.weights, words.rates, strict=True)},
     }
-    write_numbers(Path(detection.__file__).parent / ASSISTANT_FILE, record)
+    write_numbers(Path(detection.__file__).parent / numbers_file(ASSISTANT), record)
     order = sorted(zip(words.weights, names, strict=True))
     print(f"{len(names)} words; people's: {order[:25]}; the assistant's: {order[:-26:-1]}")
 

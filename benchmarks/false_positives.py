@@ -15,24 +15,21 @@ intervals are binomial (Clopper and Pearson 1934).
 
 import argparse
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from read_texts import read_text, texts_of
 from safetensors.torch import load_file
-from zero_shot import BLOCK_TOKENS, records
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import ASSISTANT
-from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
+from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.core.estimation.findings import clopper_pearson
 from lexergy.core.text_measures.two_sample import two_sample_p_value
-from lexergy.data.detection.habits import habits_of
-from lexergy.data.detection.plain_text import plain_text, whole_sentences
-from lexergy.files import hash_of
-from lexergy.models.detection.default import LM, SCORER, assistant_score, known_people
+from lexergy.models.detection.default import LM, SCORER, fitted_score, known_people
 from lexergy.models.detection.people import UNLIKE, FalsePositives, PeopleTexts, accuse
+from lexergy.models.detection.zero_shot import FITTED
 
 ALL = "all domains"
 RATES = (0.01, 0.05)
@@ -84,39 +81,25 @@ def _accused(people: PeopleTexts, energies: Sequence[float], tokens: Sequence[in
 
 def price(texts: list[Path], cache: list[Path]) -> None:
     known = {name: own for path in cache for name, own in load_file(path).items()}
-    judge, people = _judge(known), known_people(ASSISTANT)
+    score, people = fitted_score(SCORER, CausalLM.from_pretrained(LM)), known_people(SCORER)
     columns = [(rate, name) for rate in RATES for name in (WORST, POOL, OWN)]
     print(f"| file | texts | {' | '.join(f'{rate:g}, {name}' for rate, name in columns)} |")
     print(f"|---|---:|{'---:|' * len(columns)}")
     together: dict[str, list[tuple[int, list[float]]]] = {}
     for path in texts:
-        judged = [judge(record["text"]) for record in records([path]) if hash_of(record["text"]) in known]
-        if judged:
-            energies, tokens = zip(*judged, strict=True)
+        read = [read_text(text, known) for text in texts_of(path, known)]
+        if read:
+            energies, tokens = [own.score(score) for own in read], [len(own.ids) for own in read]
             named = next((people.of_domain(own) for kind, own in NAMED.items() if kind in path.stem), people)
             rules = {WORST: people, POOL: one_pool(people), OWN: named}
             shares = [_accused(rules[name], energies, tokens, rate) for rate, name in columns]
             kind = "people" if path.stem.endswith("-people") else path.stem.split("-")[0]
-            together.setdefault(kind, []).append((len(judged), shares))
-            print(_line(path.stem, len(judged), shares))
+            together.setdefault(kind, []).append((len(read), shares))
+            print(_line(path.stem, len(read), shares))
     for name, own in together.items():
         count = sum(size for size, _ in own)
         means = [sum(size * shares[place] for size, shares in own) / count for place in range(len(columns))]
         print(_line(f"*{name}, all*", count, means))
-
-
-def _judge(known: dict[str, torch.Tensor]) -> Callable[[str], tuple[float, int]]:
-    """The energy by the default detector, and the tokens, of a text that was read."""
-    lm = CausalLM.from_pretrained(LM)
-    score, tokenizer = assistant_score(lm), lm.need_tokenizer()
-
-    def judge(text: str) -> tuple[float, int]:
-        ids = tokenizer(whole_sentences(plain_text(text)), add_special_tokens=False)["input_ids"][:BLOCK_TOKENS]
-        statistics = TokenStatistics(*known[hash_of(text)].double().T)
-        terms = score.terms(torch.tensor(ids), statistics, habits_of(tokenizer.decode(ids), len(ids)))
-        return float(terms.mean()), len(ids)
-
-    return judge
 
 
 def _line(name: str, count: int, shares: Sequence[float]) -> str:
@@ -130,7 +113,7 @@ def main() -> None:
     splitting = commands.add_parser("splits")
     splitting.add_argument("--splits", type=int, default=20)
     splitting.add_argument("--rate", type=float, default=0.05)
-    splitting.add_argument("--scorer", choices=[ASSISTANT, *SCORERS], default=SCORER)
+    splitting.add_argument("--scorer", choices=[*FITTED, *SCORERS], default=SCORER)
     pricing = commands.add_parser("price")
     pricing.add_argument("--texts", type=Path, nargs="+", required=True)
     pricing.add_argument("--cache", type=Path, nargs="+", required=True)

@@ -1,12 +1,12 @@
 """Which sentences of a mixed text are a machine's: fitted for the default detector, and tested on other writers.
 
     python benchmarks/public_texts.py --clones clones --out runs/public
-    python benchmarks/mixed_texts.py --public runs/public --texts 20 [--write]
+    python benchmarks/mixed_texts.py --public runs/public --texts 20 [--scorer assistant] [--write]
 
 Texts of each pair of files, people's and an assistant's, are spliced at known places, with none, a quarter, a half or
 three quarters of the sentences the other's. What a sentence is worth and the chain of two writers are fitted on some
-assistants and people and tested on others; with `--write` they are kept in assistant.json. Only texts that the words
-were not fitted on are taken.
+assistants and people and tested on others; with `--write` they are kept with the score's numbers. Only texts that the
+words were not fitted on are taken.
 """
 
 import argparse
@@ -19,8 +19,9 @@ from zero_shot import write_numbers
 
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.models import detection
-from lexergy.models.detection.default import ASSISTANT_FILE, zero_shot_detector
+from lexergy.models.detection.default import SCORER, numbers_file, zero_shot_detector
 from lexergy.models.detection.detector import Detector
+from lexergy.models.detection.zero_shot import FITTED
 from lexergy.report.pages.stress import reliability_table, right_table
 from lexergy.tasks.detection.attribution import attribution, attribution_row
 from lexergy.tasks.detection.splicing import (
@@ -62,9 +63,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--public", type=Path, required=True)
     parser.add_argument("--texts", type=int, default=20, help="of each file")
+    parser.add_argument("--scorer", choices=FITTED, default=SCORER)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    detector = zero_shot_detector()
+    detector = zero_shot_detector(scorer=options.scorer)
     sentence, writers = fit_sentences(spliced(detector, options.public, FIT, options.texts))
     print(sentence, writers, flush=True)
     fitted = Detector(detector.reader, replace(detector.settings, sentence=sentence, writers=writers))
@@ -74,7 +76,7 @@ def main() -> None:
     for table in (right_table(found), reliability_table(found)):
         print("\n".join(" | ".join(row) for row in (table.columns, *table.texts)))
     if options.write and sentence is not None and writers is not None:
-        path = Path(detection.__file__).parent / ASSISTANT_FILE
+        path = Path(detection.__file__).parent / numbers_file(options.scorer)
         record = json.loads(path.read_text()) | {"sentence": asdict(sentence), "writers": asdict(writers)}
         write_numbers(path, record)
 

@@ -28,7 +28,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
@@ -37,9 +36,9 @@ from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.data.detection.style import style_of
 from lexergy.files import atomic_write_json, atomic_write_text, hash_of
 from lexergy.models import detection
-from lexergy.models.detection.default import LM, PEOPLE_FILE, zero_shot_detector
+from lexergy.models.detection.default import LM, PEOPLE_FILE, fitted_score
 from lexergy.models.detection.detector import Detector, DetectorSettings
-from lexergy.models.detection.zero_shot import ZeroShotReader
+from lexergy.models.detection.zero_shot import FITTED, ZeroShotReader
 from lexergy.progress import progress_bar
 
 BLOCK_TOKENS = 512
@@ -183,13 +182,17 @@ def people(folder: Path, brown: Path, cache: Path) -> None:
     texts = [(domain, text) for domain, own in people_texts(folder, brown).items() for text in own]
     known = keep([text for _, text in texts], LM, cache)
     rows = [known[hash_of(text)].double() for _, text in texts]
-    detector = zero_shot_detector()
-    decoded = detector.reader.lm.need_tokenizer().decode
-    read = [detector.read(text).ids[:BLOCK_TOKENS] for _, text in texts]
-    assistant = [
-        detector.reader.fitted.terms(torch.tensor(ids), TokenStatistics(*own.T), habits_of(decoded(ids), len(ids)))
-        for ids, own in zip(read, rows, strict=True)
-    ]
+    lm = CausalLM.from_pretrained(LM)
+    scores = {name: fitted_score(name, lm) for name in FITTED}
+    ids = [as_read(lm, text) for _, text in texts]
+    habits = [habits_of(lm.need_tokenizer().decode(own), len(own)) for own in ids]
+    fitted = {
+        name: [
+            score.terms(torch.tensor(read), TokenStatistics(*own.T), kept)
+            for read, own, kept in zip(ids, rows, habits, strict=True)
+        ]
+        for name, score in scores.items()
+    }
     record = {
         "lm": LM,
         "tokens": [len(own) + 1 for own in rows],
@@ -199,9 +202,15 @@ def people(folder: Path, brown: Path, cache: Path) -> None:
             name: [round(float(terms(TokenStatistics(*own.T)).mean()), 5) for own in rows]
             for name, terms in SCORERS.items()
         }
-        | {ASSISTANT: [round(float(terms.mean()), 5) for terms in assistant]},
+        | {name: [round(float(terms.mean()), 5) for terms in own] for name, own in fitted.items()},
     }
     write_numbers(Path(detection.__file__).parent / PEOPLE_FILE, record)
+
+
+def as_read(lm: CausalLM, text: str) -> list[int]:
+    """The tokens of its first block."""
+    plain = whole_sentences(plain_text(text))
+    return lm.need_tokenizer()(plain, add_special_tokens=False)["input_ids"][:BLOCK_TOKENS]
 
 
 def write_numbers(path: Path, record: dict[str, object]) -> None:

@@ -4,36 +4,41 @@
     python benchmarks/zero_shot_news.py read --folder $LEXERGY_DATA --cache gemma.safetensors \\
         --lm gemma3-270m --pairs 40
     python benchmarks/zero_shot_news.py table --folder $LEXERGY_DATA --cache smollm2.safetensors \\
-        --second gemma.safetensors --brown package --public runs/public
+        --second gemma.safetensors --brown package --public runs/public --samples samples.jsonl
 
 Of the 500 pairs of $LEXERGY_DATA/detect the last 250, or the first of those that were read, are asked about; on the
-first 250 TF-IDF is fitted, the simplest peer, which is trained. The default's words were fitted on the people's side of
-the file of GPT-2 XL, so that it comes a second time, fitted anew without any news of the BBC. A second LM reads the
-first of those pairs only and is compared on them. Intervals are by bootstrap over articles.
+first 250 TF-IDF is fitted, the simplest peer, which is trained, and of OPT-2.7B's the score `sample`. The words of
+`assistant` were fitted on the people's side of the file of GPT-2 XL, so that it and the default come a second time,
+fitted anew without any news of the BBC, and so without OPT-2.7B. A second LM reads the first of those pairs only and is
+compared on them. Intervals are by bootstrap over articles.
 """
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from assistant_transfer import ONE_SOURCE, PER_GROUP, fitted
 from assistant_words import machines_of, people_of, public_texts
+from left_out import ONE_SOURCE, PER_GROUP, fitted
+from lm_samples import BBC, known_samples, sample_without
 from safetensors.torch import load_file
 from torch import Tensor
 from zero_shot import BLOCK_TOKENS, cell, keep
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import AssistantScore
+from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.classification import classification_metrics
+from lexergy.core.detection.machine import MACHINE
+from lexergy.core.detection.sample import SAMPLE
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio
 from lexergy.data.detection.habits import habits_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.files import hash_of
-from lexergy.models.detection.default import LM, assistant_score
+from lexergy.models.detection.default import LM, machine_score
 from lexergy.models.detection.readers import tokenise
+from lexergy.models.detection.zero_shot import FittedScore
 from lexergy.tasks.detection.baselines import tf_idf_energies
 
 GENERATORS = ("gpt2-xl", "opt-2.7b")
@@ -72,8 +77,8 @@ def read(folder: Path, cache: Path, lm: str, pairs: int | None) -> None:
 class Read:
     """Texts of which an LM's statistics are known."""
 
-    def __init__(self, cache: Path, lm: str) -> None:
-        self.known = load_file(cache)
+    def __init__(self, caches: Sequence[Path], lm: str) -> None:
+        self.known = {name: own for path in caches for name, own in load_file(path).items()}
         self.tokenizer = CausalLM.from_pretrained(lm).need_tokenizer()
 
     def of_those(self, pairs: Pairs) -> Pairs:
@@ -94,24 +99,35 @@ class Read:
         own = tokenise(self.tokenizer, whole_sentences(plain_text(text))).first(BLOCK_TOKENS)
         return len(own.text) - own.characters[0][1]
 
-    def assistant(self, score: AssistantScore, text: str) -> float:
-        ids = self.ids(text)
-        return float(score.terms(ids, self.statistics(text), habits_of(self.tokenizer.decode(ids), len(ids))).mean())
+    def fitted(self, score: FittedScore) -> Callable[[str], float]:
+        def of(text: str) -> float:
+            ids = self.ids(text)
+            habits = habits_of(self.tokenizer.decode(ids), len(ids))
+            return float(score.terms(ids, self.statistics(text), habits).mean())
+
+        return of
 
 
 def scores(pairs: Pairs, score: Callable[[str], float]) -> Tensor:
     return torch.tensor([score(text) for text in pairs.texts], dtype=torch.double)
 
 
-def table(folder: Path, cache: Path, second: Path | None, brown: Path, public: Path) -> None:
+def table(folder: Path, cache: Sequence[Path], second: Path | None, brown: Path, public: Path, samples: Path) -> None:
     first = Read(cache, LM)
-    shipped = assistant_score(CausalLM.from_pretrained(LM))
-    unseen = without_news(folder, brown, public)
+    shipped = machine_score(CausalLM.from_pretrained(LM))
+    unseen = replace(
+        shipped,
+        assistant=without_news(folder, brown, public),
+        sample=sample_without(known_samples(folder, samples, first.known), first.known, BBC),
+    )
     asked = {name: first.of_those(pairs_of(folder, name, FIRST, None)) for name in GENERATORS}
     by_scorer: dict[str, Callable[[str], float]] = {
         **{name: _mean(first, name) for name in SCORERS},
-        "assistant": lambda text: first.assistant(shipped, text),
-        "assistant, fitted without the BBC": lambda text: first.assistant(unseen, text),
+        **{
+            f"{name}{how}": first.fitted(own)
+            for score, how in ((shipped, ""), (unseen, ", fitted without the BBC"))
+            for name, own in ((ASSISTANT, score.assistant), (SAMPLE, score.sample), (MACHINE, score))
+        },
     }
     print(_head(asked))
     for name, score in by_scorer.items():
@@ -122,7 +138,7 @@ def table(folder: Path, cache: Path, second: Path | None, brown: Path, public: P
         cells = [own.auc(found) for own, found in zip(asked.values(), energies, strict=True)]
         print(f"| TF-IDF trained on {trained} | {' | '.join(cells)} |", flush=True)
     if second is not None:
-        compare(folder, first, Read(second, "gemma3-270m"), by_scorer)
+        compare(folder, first, Read([second], "gemma3-270m"), by_scorer)
 
 
 def compare(folder: Path, first: Read, second: Read, by_scorer: dict[str, Callable[[str], float]]) -> None:
@@ -166,12 +182,14 @@ def main() -> None:
     reading, comparing = commands.add_parser("read"), commands.add_parser("table")
     for command in (reading, comparing):
         command.add_argument("--folder", type=Path, required=True)
-        command.add_argument("--cache", type=Path, required=True)
+    reading.add_argument("--cache", type=Path, required=True)
+    comparing.add_argument("--cache", type=Path, nargs="+", required=True)
     reading.add_argument("--lm", default=LM)
     reading.add_argument("--pairs", type=int, help="of each generator; 250 unless told")
     comparing.add_argument("--second", type=Path)
     comparing.add_argument("--brown", type=Path, required=True)
     comparing.add_argument("--public", type=Path, required=True)
+    comparing.add_argument("--samples", type=Path, required=True)
     options = vars(parser.parse_args())
     {"read": read, "table": table}[options.pop("command")](**options)
 

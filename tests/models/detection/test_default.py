@@ -2,15 +2,23 @@
 
 import pytest
 
-from lexergy.core.detection.assistant import ASSISTANT
+from lexergy.core.detection.machine import MACHINE
 from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.errors import LexergyError
-from lexergy.models.detection import default
-from lexergy.models.detection.default import assistant_score, default_scorer, known_people, zero_shot_detector
+from lexergy.models.detection import Detector, default
+from lexergy.models.detection.default import (
+    assistant_score,
+    default_scorer,
+    fitted_to,
+    known_people,
+    machine_score,
+    zero_shot_detector,
+)
 from lexergy.models.detection.people import FalsePositives, accuse
+from lexergy.models.detection.zero_shot import FITTED
 
 
-@pytest.mark.parametrize("scorer", [ASSISTANT, *SCORERS])
+@pytest.mark.parametrize("scorer", [*FITTED, *SCORERS])
 def test_people_are_known_under_every_scorer(scorer):
     people = known_people(scorer)
     assert len(people) == len(people.tokens) == len(people.domains) == len(people.styles) == 500
@@ -33,12 +41,12 @@ def test_of_the_default_lm_alone_people_are_known(word_lm_folder, monkeypatch):
 
 
 def test_another_lm_has_another_default(word_lm_folder, monkeypatch):
-    assert default_scorer() == ASSISTANT
+    assert default_scorer() == MACHINE
     assert zero_shot_detector((str(word_lm_folder),)).reader.scorer == default_scorer(("another",)) == "tail-varentropy"
     monkeypatch.setattr(default, "LM", str(word_lm_folder))
     detector = zero_shot_detector((str(word_lm_folder),))
-    assert detector.reader.scorer == ASSISTANT
-    assert detector.settings.people == known_people(ASSISTANT)
+    assert detector.reader.scorer == MACHINE
+    assert detector.settings.people == known_people(MACHINE)
 
 
 def test_what_is_fitted_to_the_default_lm(word_lm, monkeypatch):
@@ -51,3 +59,30 @@ def test_what_is_fitted_to_the_default_lm(word_lm, monkeypatch):
     assert weight[4] > 0 > weight[7]
     assert all(deviation > 0 for deviation in score.deviations)
     assert all(0 < rate < 1 for rate in score.words.rates)
+
+
+def test_both_kinds_of_machines_speak_in_the_default(word_lm):
+    score = machine_score(word_lm)
+    assert score.assistant == assistant_score(word_lm)
+    assert all(ratio.slope > 0 for ratio in score.ratios)
+    assert sum(score.shares) == pytest.approx(1)
+    assert min(score.shares) > 0
+
+
+def test_other_numbers_are_another_score():
+    prints = [fitted_to(scorer) for scorer in FITTED]
+    assert len(set(prints)) == len(FITTED)
+    assert None not in prints
+    assert fitted_to("likelihood") is None
+
+
+@pytest.mark.parametrize("scorer", FITTED)
+def test_a_fitted_score_is_saved_and_loaded(word_lm_folder, monkeypatch, tmp_path, scorer):
+    monkeypatch.setattr(default, "LM", str(word_lm_folder))
+    detector = zero_shot_detector((str(word_lm_folder),), scorer)
+    detector.save_pretrained(tmp_path)
+    loaded = Detector.from_pretrained(tmp_path)
+    assert loaded.reader.fitted == detector.reader.fitted
+    text = "our union is strong and our people are free. " * 4
+    (own,), (other,) = (list(one.detect([text])) for one in (detector, loaded))
+    assert own.energy == other.energy

@@ -118,7 +118,9 @@ def test_token_by_token_needs_one_tokenizer(word_lm, byte_lm):
         ZeroShotReader(word_lm, "ratio", byte_lm)
     with pytest.raises(LexergyError, match="compares two LMs; one is given"):
         ZeroShotReader(word_lm, "bits-ratio")
-    with pytest.raises(LexergyError, match="the scorer is `likelyhood`; expected one of: assistant, likelihood"):
+    with pytest.raises(
+        LexergyError, match="the scorer is `likelyhood`; expected one of: machine, assistant, sample, likelihood"
+    ):
         ZeroShotReader(word_lm, "likelyhood")
 
 

@@ -1,6 +1,6 @@
 """The detector that needs no training, with what is known of people's texts under it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -9,6 +9,9 @@ from pydantic import TypeAdapter
 
 from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, HabitWeights, WordWeights
 from lexergy.core.detection.calibration import Calibration
+from lexergy.core.detection.machine import KINDS, MACHINE, MachineScore
+from lexergy.core.detection.sample import MEASURES as SAMPLE_MEASURES
+from lexergy.core.detection.sample import SAMPLE, SampleScore
 from lexergy.core.detection.two_writers import TwoWriters
 from lexergy.core.detection.zero_shot import BITS_RATIO
 from lexergy.data.detection.habits import Habits
@@ -17,13 +20,12 @@ from lexergy.files import hash_of, read_json
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.people import PeopleTexts
-from lexergy.models.detection.zero_shot import ZeroShotReader
+from lexergy.models.detection.zero_shot import FITTED, FittedScore, ZeroShotReader
 
 LM = "smollm2-135m"
-SCORER = ASSISTANT
+SCORER = MACHINE
 ANY_LM = "tail-varentropy"  # the default for another LM, to which nothing is fitted
 PEOPLE_FILE = "people.json"  # energies of texts by people, by scorer; written by `benchmarks/zero_shot.py people`
-ASSISTANT_FILE = "assistant.json"  # means, deviations and words; written by `benchmarks/assistant_words.py fit`
 BLOCK_TOKENS = 512
 
 
@@ -35,14 +37,14 @@ def default_scorer(lms: Sequence[str] = (LM,)) -> str:
 def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) -> Detector:
     """A detector of one LM, or of two: the scoring LM first, then the sampling LM (`models.detection.zero_shot`).
 
-    For the default LM alone there are texts of people that false positives are calibrated on, and the score
-    `assistant`, which is fitted to it.
+    For the default LM alone there are texts of people that false positives are calibrated on, and scores that are
+    fitted to it.
     """
     if not 1 <= len(lms) <= 2:
         raise LexergyError(f"{len(lms)} LMs are given; expected one, or two.")
     scorer = scorer or default_scorer(lms)
     first, *rest = (CausalLM.from_pretrained(lm) for lm in lms)
-    fitted = assistant_score(first) if scorer == ASSISTANT and tuple(lms) == (LM,) else None
+    fitted = fitted_score(scorer, first) if scorer in FITTED and tuple(lms) == (LM,) else None
     reader = ZeroShotReader(first, scorer, rest[0] if rest else None, fitted)
     most = reader.most_tokens
     return Detector(
@@ -52,7 +54,7 @@ def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) ->
             text=None,
             span=None,
             people=known_people(scorer) if tuple(lms) == (LM,) and scorer != BITS_RATIO else None,
-            **(_sentences() if fitted is not None else {}),
+            **(_sentences(scorer) if fitted is not None else {}),
         ),
     )
 
@@ -65,9 +67,30 @@ def known_people(scorer: str) -> PeopleTexts:
     )
 
 
+def fitted_score(scorer: str, lm: CausalLM) -> FittedScore:
+    """What was fitted to the default LM."""
+    by_name: dict[str, Callable[[CausalLM], FittedScore]] = {
+        ASSISTANT: assistant_score,
+        SAMPLE: lambda _: sample_score(),
+        MACHINE: machine_score,
+    }
+    return by_name[scorer](lm)
+
+
+def machine_score(lm: CausalLM) -> MachineScore:
+    record = _fitted(MACHINE)
+    ratios = [TypeAdapter(Calibration).validate_python(record["ratios"][kind]) for kind in KINDS]
+    shares = [record["shares"][kind] for kind in KINDS]
+    return MachineScore(assistant_score(lm), sample_score(), (ratios[0], ratios[1]), (shares[0], shares[1]))
+
+
+def sample_score() -> SampleScore:
+    return SampleScore(tuple(_fitted(SAMPLE)["weights"][name] for name in SAMPLE_MEASURES))
+
+
 def assistant_score(lm: CausalLM) -> AssistantScore:
-    """What was fitted to the default LM, its words as the LM's tokens."""
-    record = _fitted()
+    """Its words as the LM's tokens."""
+    record = _fitted(ASSISTANT)
     vocabulary = lm.need_tokenizer().get_vocab()
     words = [(vocabulary[word], *own) for word, own in record["words"].items() if word in vocabulary]
     tokens, weights, rates = zip(*words, strict=True) if words else ((), (), ())
@@ -85,23 +108,37 @@ def assistant_score(lm: CausalLM) -> AssistantScore:
     )
 
 
-def _sentences() -> dict[str, Any]:
-    """What a sentence of a mixed text is worth under the score `assistant`, and how such sentences follow."""
-    record = _fitted()
+def _sentences(scorer: str) -> dict[str, Any]:
+    """What a sentence of a mixed text is worth under a fitted score, and how such sentences follow."""
+    record = _fitted(scorer)
     return {
         "sentence": TypeAdapter(Calibration | None).validate_python(record.get("sentence")),
         "writers": TypeAdapter(TwoWriters | None).validate_python(record.get("writers")),
     }
 
 
+def tells_sentences(scorer: str) -> bool:
+    """Whether a score says which sentences of a mixed text are a machine's."""
+    return scorer in FITTED and "sentence" in _fitted(scorer)
+
+
 def fitted_to(scorer: str) -> str | None:
     """A fingerprint of the numbers that a score was fitted with, where it was: others give other energies."""
-    return hash_of(_fitted()) if scorer == ASSISTANT else None
+    parts = (MACHINE, *KINDS) if scorer == MACHINE else (scorer,)
+    return hash_of([_fitted(part) for part in parts]) if scorer in FITTED else None
+
+
+def numbers_file(scorer: str) -> str:
+    """What a score was fitted with.
+
+    `benchmarks/assistant_words.py` writes assistant.json, `benchmarks/detector_mixture.py` the other two.
+    """
+    return f"{scorer}.json"
 
 
 @cache
-def _fitted() -> dict[str, Any]:
-    return read_json(files("lexergy.models.detection") / ASSISTANT_FILE, dict)  # type: ignore[arg-type]
+def _fitted(scorer: str) -> dict[str, Any]:
+    return read_json(files("lexergy.models.detection") / numbers_file(scorer), dict)  # type: ignore[arg-type]
 
 
 @cache

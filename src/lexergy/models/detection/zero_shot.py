@@ -12,6 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from lexergy.core.batches import batches_by_length
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
+from lexergy.core.detection.machine import MACHINE, MachineScore
+from lexergy.core.detection.sample import SAMPLE, SampleScore
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.core.vocabulary import summarise
 from lexergy.data.detection.habits import Habits, habits_of
@@ -24,30 +26,32 @@ from lexergy.models.causal.state_features import token_statistics
 from lexergy.models.detection.readers import TokenisedText, tokenise, with_first
 from lexergy.models.loading.devices import tokens_at_once
 
-NAMES = (ASSISTANT, *SCORERS, BITS_RATIO)
+FittedScore = AssistantScore | SampleScore | MachineScore
+FITTED: dict[str, type[FittedScore]] = {MACHINE: MachineScore, ASSISTANT: AssistantScore, SAMPLE: SampleScore}
+"""Scores whose numbers were fitted to one LM."""
+NAMES = (*FITTED, *SCORERS, BITS_RATIO)
 _SCORER_FILE, _LM, _SECOND = "scorer.json", "lm", "second"
-_FITTED: TypeAdapter[AssistantScore | None] = TypeAdapter(AssistantScore | None)
 
 
 class ZeroShotReader:
     """Energies that are the terms of a zero-shot score.
 
     With a `second` LM of the same tokens, that is the sampling LM of `curvature` and the observer of `ratio`. One of
-    other tokens is only of use to `bits-ratio`, which compares what both need for a character. The score `assistant`
-    is fitted to one LM and its tokens, and comes as `fitted`.
+    other tokens is only of use to `bits-ratio`, which compares what both need for a character. Scores of FITTED are for
+    one LM and its tokens, and come as `fitted`.
     """
 
     kind: ClassVar[str] = "zero-shot"
     tokens_together = 2**10
 
     def __init__(
-        self, lm: CausalLM, scorer: str, second: CausalLM | None = None, fitted: AssistantScore | None = None
+        self, lm: CausalLM, scorer: str, second: CausalLM | None = None, fitted: FittedScore | None = None
     ) -> None:
         if scorer not in NAMES:
             raise LexergyError(f"the scorer is `{scorer}`; expected one of: {', '.join(NAMES)}.")
-        if scorer == ASSISTANT and (fitted is None or second is not None):
+        if scorer in FITTED and (fitted is None or second is not None):
             raise LexergyError(
-                f"`{ASSISTANT}` is fitted to the default LM alone; leave out `--lm`, or choose another scorer: "
+                f"`{scorer}` is fitted to the default LM alone; leave out `--lm`, or choose another scorer: "
                 f"{', '.join(SCORERS)}."
             )
         if scorer == BITS_RATIO and second is None:
@@ -60,7 +64,7 @@ class ZeroShotReader:
         self.lm = lm
         self.scorer = scorer
         self.second = second
-        self.fitted = fitted if scorer == ASSISTANT else None
+        self.fitted = fitted if scorer in FITTED else None
 
     @property
     def most_tokens(self) -> int | None:
@@ -141,7 +145,7 @@ class ZeroShotReader:
         with reading(folder / _SCORER_FILE):
             record = read_json(folder / _SCORER_FILE, dict)
             scorer, has_second = record["scorer"], record["second"]
-            fitted = _FITTED.validate_python(record.get("fitted"))
+            fitted = TypeAdapter(FITTED[scorer]).validate_python(record["fitted"]) if scorer in FITTED else None
         second = CausalLM.from_pretrained(folder / _SECOND) if has_second else None
         return cls(CausalLM.from_pretrained(folder / _LM), scorer, second, fitted)
 

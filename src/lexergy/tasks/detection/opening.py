@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lexergy.core.detection.assistant import ASSISTANT
 from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
-from lexergy.models.detection.default import LM, default_scorer, fitted_to, zero_shot_detector
+from lexergy.models.detection.default import LM, default_scorer, fitted_to, tells_sentences, zero_shot_detector
 from lexergy.models.detection.detector import Detection, Detector
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
 from lexergy.progress import progress_bar
@@ -78,7 +77,7 @@ class Opening:
     @property
     def tells_sentences(self) -> bool:
         """Whether it says which sentences are a machine's: a trained detector does, and so does the default."""
-        return self.model is not None or (not self.lms and self.scorer in (None, ASSISTANT))
+        return self.model is not None or (not self.lms and tells_sentences(self.scorer or default_scorer()))
 
     @property
     def key(self) -> dict[str, Any]:

@@ -36,9 +36,9 @@ Scorer = Annotated[
     str | None,
     typer.Option(
         "--scorer",
-        help="Without MODEL: assistant, likelihood, log-rank, curvature, ratio, rank-tail, tail-varentropy or "
-        "bits-ratio.",
-        show_default="assistant; with --lm, tail-varentropy",
+        help="Without MODEL: machine (an assistant's text, or a sample of an LM), assistant, sample, likelihood, "
+        "log-rank, curvature, ratio, rank-tail, tail-varentropy or bits-ratio.",
+        show_default="machine; with --lm, tail-varentropy",
     ),
 ]
 LMs = Annotated[

@@ -2,9 +2,12 @@
 
 Both draw the same numbers: an estimate is of K samples, and SMC resamples them on the way, by t / T times the energy so
 far, by a fitted twist, and with tokens drawn by a fitted tilt. Each window has as many samples for every K, so that
-fewer estimates are of more samples. Printed is the variance of log Z^ over estimates, its mean over windows, by how
+fewer estimates are of more samples. Windows are taken document by document in turn, so that up to the number of
+documents each is of another one. Printed is the variance of log Z^ over estimates, its mean over windows, by how
 much that is less than importance sampling's (95 % interval over windows), the same for the squared error from the best
-estimate that there is, and CPU seconds. First comes what the twist knows of the energy, and which ratio that allows.
+estimate that there is, and CPU seconds. Importance sampling's samples are the same for every K; how they are shared out
+to estimates is left to chance, and its variance is the mean over many ways to do so. First comes what the twist knows of
+the energy, and which ratio that allows.
 """
 
 import argparse
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from smc_bound import round_robin
 from timing import cpu_seconds
 from torch import Tensor
 
@@ -41,7 +45,8 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", help="some of those printed; all unless given")
     arguments = parser.parse_args()
     context = RunContext(load_run(arguments.run).recipe, arguments.run)
-    windows = context.some_test_windows(arguments.windows)
+    windows = context.test_windows
+    windows = windows.select(round_robin(windows.document_ids)[: arguments.windows])
     prefix, length = windows.tokens[:, : windows.prefix_length], windows.continuations.shape[1]
     energy = SumEnergy.of([context.energy(arguments.energy)], [arguments.scale])
     joint = ResidualEBM(context.lm, energy)
@@ -61,14 +66,26 @@ def main() -> None:
         print(f"the tilt explains {explained:.0%} of what single tokens add to the energy")
         ways["SMC, twist and tilt"] = Resampling(*often, twist, tilt)
         ways["tilt alone"] = Resampling(below=0.0, tilt=tilt)
-    print(f"{len(prefix)} windows, {arguments.samples} samples of {length} tokens each")
+    documents = len(set(windows.document_ids))
+    print(f"{len(prefix)} windows of {documents} documents, {arguments.samples} samples of {length} tokens each")
     found: dict[tuple[str, int], ParticleFacts] = {}
+    plain: Population | None = None  # importance sampling's
     for particles in arguments.particles:
         for name in arguments.ways or ways:
             runs = arguments.samples // particles
-            facts, spent = timed(joint, prefix, ways[name], particles, runs, length)
-            found[name, particles] = facts
-            variance, first = facts.log_z.var(dim=1), found.get((IMPORTANCE, particles), facts).log_z.var(dim=1)
+            if name == IMPORTANCE and plain is not None:
+                population, spent = plain, 0.0
+            else:
+                population, spent = timed(joint, prefix, ways[name], particles, runs, length)
+            if name == IMPORTANCE:
+                plain = population
+                population = regrouped(plain, particles)
+            found[name, particles] = facts = ParticleFacts.of(population)
+            variance = facts.log_z.var(dim=1)
+            if name == IMPORTANCE:
+                variance = first = shared_out(population.log_weights)
+            elif plain is None:
+                first = variance
             print(
                 f"{name:20s} {runs:3d} of {particles:4d}: variance {variance.mean():6.4f} "
                 f"(1 / {ratio_with_interval(first, variance)}); log Z "
@@ -115,11 +132,28 @@ def within(values: Tensor) -> Tensor:  # (B, n, J) -> (J,)
     return values.var(dim=1).mean(0)
 
 
+def regrouped(plain: Population, particles: int) -> Population:  # (B, M, K) -> (B, M', K')
+    """The same samples, never resampled, as estimates of another K."""
+    count = plain.origins[0].numel() // particles * particles
+    weights, carried = (values.flatten(1)[:, :count].unflatten(1, (-1, particles)) for values in plain[:2])
+    return Population.start(*weights.shape)._replace(log_weights=weights, log_carried=carried)
+
+
+def shared_out(log_weights: Tensor, ways: int = 200) -> Tensor:  # (B, M, K) -> (B,)
+    """The variance of log Z^ over M estimates of K samples, its mean over ways to share all M K samples out."""
+    generator, flat = torch.Generator().manual_seed(0), log_weights.flatten(1)
+    variances = [
+        partition.lower_bound(flat[:, order].view_as(log_weights)).var(dim=1)
+        for order in (torch.randperm(flat.shape[1], generator=generator) for _ in range(ways))
+    ]
+    return torch.stack(variances).mean(0)
+
+
 def timed(
     joint: ResidualEBM, prefix: Tensor, resampling: Resampling, particles: int, runs: int, length: int
-) -> tuple[ParticleFacts, float]:
+) -> tuple[Population, float]:
     """All runs of one way, and the CPU seconds that they took."""
-    found: list[ParticleFacts] = []
+    found: list[Population] = []
 
     def run() -> None:
         populations = run_populations(
@@ -131,7 +165,7 @@ def timed(
             seed=0,
             resampling=resampling,
         )
-        found.append(ParticleFacts.of(populations))
+        found.append(populations)
 
     spent = cpu_seconds(run)
     return found[-1], spent

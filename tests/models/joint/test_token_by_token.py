@@ -23,14 +23,15 @@ def exact_scores(joint):  # -> (V ** C,)
 class ExactRest(ResidualEBM):
     """Knows log E[exp(-E)] over all that could follow."""
 
-    def log_weights(self, prefix, *, given, num_samples, **settings):
+    def log_weights_after(self, prefix, given, tokens, *, num_samples, **settings):
         base, score = exact_log_prob(self.lm, PREFIX, C), exact_scores(self)
-        different, places = given.unique(dim=0, return_inverse=True)
+        texts = torch.cat((given.unsqueeze(1).expand(-1, tokens.shape[1], -1), tokens.unsqueeze(-1)), -1)
+        different, places = texts.flatten(0, 1).unique(dim=0, return_inverse=True)
         values = []
         for begun in different:
             agrees = (TEXTS[:, : len(begun)] == begun).all(1)
             values.append(score[agrees].logsumexp(0) - base[agrees].logsumexp(0))
-        return torch.stack(values)[places, None].expand(-1, num_samples)
+        return torch.stack(values)[places].view(*tokens.shape, 1).expand(-1, -1, num_samples)
 
 
 def exact_law(joint, top_k):  # -> (V ** C,)

@@ -6,8 +6,8 @@ fewer estimates are of more samples. Windows are taken document by document in t
 documents each is of another one. Printed is the variance of log Z^ over estimates, its mean over windows, by how
 much that is less than importance sampling's (95 % interval over windows), the same for the squared error from the best
 estimate that there is, and CPU seconds. Importance sampling's samples are the same for every K; how they are shared out
-to estimates is left to chance, and its variance is the mean over many ways to do so. First comes what the twist knows of
-the energy, and which ratio that allows.
+to estimates is left to chance, and its variance is the mean over many ways to do so. First comes what the twist knows
+of the energy, and which ratio that allows.
 """
 
 import argparse

@@ -2,21 +2,29 @@
 
 Both draw the same numbers: an estimate is of K samples, and SMC resamples them on the way, by t / T times the energy so
 far, by a fitted twist, and with tokens drawn by a fitted tilt. Each window has as many samples for every K, so that
-fewer estimates are of more samples. Printed is the variance of log Z^ over estimates, its mean over windows, by how
+fewer estimates are of more samples. Windows are taken document by document in turn, so that up to the number of
+documents each is of another one. Printed is the variance of log Z^ over estimates, its mean over windows, by how
 much that is less than importance sampling's (95 % interval over windows), the same for the squared error from the best
-estimate that there is, and CPU seconds. First comes what the twist knows of the energy, and which ratio that allows.
+estimate that there is, and CPU seconds. Importance sampling's samples are the same for every K; how they are shared out
+to estimates is left to chance, and its variance is the mean over many ways to do so. First comes what the twist knows
+of the energy, and which ratio that allows. After every few windows it is told what all so far give.
 """
 
 import argparse
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from smc_bound import WINDOWS_AT_ONCE, round_robin
 from timing import cpu_seconds
 from torch import Tensor
 
 from lexergy.core.estimation import partition
 from lexergy.core.estimation.smc import Population, Resampling, Twist, fit_twist, resample
+from lexergy.models.causal.batches import joined
 from lexergy.models.energies import SumEnergy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.smc import EnergiesSeen, ParticleFacts, energies_while_written, run_populations
@@ -35,13 +43,15 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=4)
     parser.add_argument("--particles", type=int, nargs="+", default=[16], help="K, each in turn")
     parser.add_argument("--samples", type=int, default=128, help="of each window, shared out to estimates of K")
+    parser.add_argument("--plain-samples", type=int, help="those of importance sampling; as many unless given")
     parser.add_argument("--every", type=int, default=2)
     parser.add_argument("--below", type=float, default=0.8)
     parser.add_argument("--fitted-on", type=int, default=32, help="validation prefixes, 16 samples each")
     parser.add_argument("--ways", nargs="*", help="some of those printed; all unless given")
     arguments = parser.parse_args()
     context = RunContext(load_run(arguments.run).recipe, arguments.run)
-    windows = context.some_test_windows(arguments.windows)
+    windows = context.test_windows
+    windows = windows.select(round_robin(windows.document_ids)[: arguments.windows])
     prefix, length = windows.tokens[:, : windows.prefix_length], windows.continuations.shape[1]
     energy = SumEnergy.of([context.energy(arguments.energy)], [arguments.scale])
     joint = ResidualEBM(context.lm, energy)
@@ -61,24 +71,48 @@ def main() -> None:
         print(f"the tilt explains {explained:.0%} of what single tokens add to the energy")
         ways["SMC, twist and tilt"] = Resampling(*often, twist, tilt)
         ways["tilt alone"] = Resampling(below=0.0, tilt=tilt)
-    print(f"{len(prefix)} windows, {arguments.samples} samples of {length} tokens each")
-    found: dict[tuple[str, int], ParticleFacts] = {}
-    for particles in arguments.particles:
-        for name in arguments.ways or ways:
-            runs = arguments.samples // particles
-            facts, spent = timed(joint, prefix, ways[name], particles, runs, length)
-            found[name, particles] = facts
-            variance, first = facts.log_z.var(dim=1), found.get((IMPORTANCE, particles), facts).log_z.var(dim=1)
-            print(
-                f"{name:20s} {runs:3d} of {particles:4d}: variance {variance.mean():6.4f} "
-                f"(1 / {ratio_with_interval(first, variance)}); log Z "
-                f"by Theorem 2 {partition.lower_bound(facts.log_z).mean():.3f} to "
-                f"{partition.upper_bound(facts.log_z).mean():.3f}; ESS {facts.ess.mean():.1f}, "
-                f"{facts.num_ancestors.double().mean():.1f} ancestors, {facts.num_resamplings.double().mean():.1f} "
-                f"resamplings; {spent:.0f} s of CPU",
-                flush=True,
-            )
-    tell_errors(found)
+    documents = len(set(windows.document_ids))
+    print(f"{len(prefix)} windows of {documents} documents, {arguments.samples} samples of {length} tokens each")
+    drawn: dict[tuple[str, int], Population] = {}
+    spent: Counter[tuple[str, int]] = Counter()
+    for start in range(0, len(prefix), WINDOWS_AT_ONCE):
+        ids = range(start, min(start + WINDOWS_AT_ONCE, len(prefix)))
+        for particles, name in product(arguments.particles, arguments.ways or ways):
+            plain = name == IMPORTANCE
+            if plain and particles != arguments.particles[0]:
+                continue
+            samples = arguments.plain_samples if plain and arguments.plain_samples else arguments.samples
+            runs = (particles, samples // particles)
+            population, seconds = timed(joint, prefix[ids.start : ids.stop], ids, ways[name], *runs, length)
+            before = drawn.get((name, particles))
+            drawn[name, particles] = population if before is None else joined([before, population], 0)
+            spent[name, particles] += seconds
+        tell(drawn, spent, arguments.particles)
+
+
+def tell(drawn: dict[tuple[str, int], Population], spent: Counter[tuple[str, int]], sizes: Sequence[int]) -> None:
+    """What all windows so far give."""
+    plain = drawn.get((IMPORTANCE, sizes[0]))
+    facts: dict[tuple[str, int], ParticleFacts] = {}
+    first: dict[int, Tensor] = {}  # by K, the variance of importance sampling, (B,)
+    if plain is not None:
+        drawn = {**{(IMPORTANCE, size): regrouped(plain, size) for size in sizes}, **drawn}
+    for (name, particles), population in sorted(drawn.items(), key=lambda item: item[0][1]):
+        facts[name, particles] = own = ParticleFacts.of(population)
+        variance = own.log_z.var(dim=1)
+        if name == IMPORTANCE:
+            variance = first[particles] = shared_out(population.log_weights)
+        number, runs = own.log_z.shape
+        print(
+            f"{number} windows, {name:20s} {runs:3d} of {particles:4d}: variance {variance.mean():6.4f} "
+            f"(1 / {ratio_with_interval(first.get(particles, variance), variance)}); log Z "
+            f"by Theorem 2 {partition.lower_bound(own.log_z).mean():.3f} to "
+            f"{partition.upper_bound(own.log_z).mean():.3f}; ESS {own.ess.mean():.1f}, "
+            f"{own.num_ancestors.double().mean():.1f} ancestors, {own.num_resamplings.double().mean():.1f} "
+            f"resamplings; {spent[name, particles]:.0f} s of CPU",
+            flush=True,
+        )
+    tell_errors(facts)
 
 
 def tell_what_is_known(twist: Twist, seen: EnergiesSeen, arguments: argparse.Namespace) -> None:
@@ -115,11 +149,34 @@ def within(values: Tensor) -> Tensor:  # (B, n, J) -> (J,)
     return values.var(dim=1).mean(0)
 
 
+def regrouped(plain: Population, particles: int) -> Population:  # (B, M, K) -> (B, M', K')
+    """The same samples, never resampled, as estimates of another K."""
+    count = plain.origins[0].numel() // particles * particles
+    weights, carried = (values.flatten(1)[:, :count].unflatten(1, (-1, particles)) for values in plain[:2])
+    return Population.start(*weights.shape)._replace(log_weights=weights, log_carried=carried)
+
+
+def shared_out(log_weights: Tensor, ways: int = 200) -> Tensor:  # (B, M, K) -> (B,)
+    """The variance of log Z^ over M estimates of K samples, its mean over ways to share all M K samples out."""
+    generator, flat = torch.Generator().manual_seed(0), log_weights.flatten(1)
+    variances = [
+        partition.lower_bound(flat[:, order].view_as(log_weights)).var(dim=1)
+        for order in (torch.randperm(flat.shape[1], generator=generator) for _ in range(ways))
+    ]
+    return torch.stack(variances).mean(0)
+
+
 def timed(
-    joint: ResidualEBM, prefix: Tensor, resampling: Resampling, particles: int, runs: int, length: int
-) -> tuple[ParticleFacts, float]:
+    joint: ResidualEBM,
+    prefix: Tensor,
+    ids: Sequence[int],
+    resampling: Resampling,
+    particles: int,
+    runs: int,
+    length: int,
+) -> tuple[Population, float]:
     """All runs of one way, and the CPU seconds that they took."""
-    found: list[ParticleFacts] = []
+    found: list[Population] = []
 
     def run() -> None:
         populations = run_populations(
@@ -129,9 +186,10 @@ def timed(
             num_runs=runs,
             length=length,
             seed=0,
+            prefix_ids=ids,
             resampling=resampling,
         )
-        found.append(ParticleFacts.of(populations))
+        found.append(populations)
 
     spent = cpu_seconds(run)
     return found[-1], spent
@@ -145,7 +203,8 @@ def tell_errors(found: dict[tuple[str, int], ParticleFacts]) -> None:
     for (name, particles), error in errors.items():
         first = errors.get((IMPORTANCE, particles), error)
         print(
-            f"{name:20s} K {particles:4d}: squared error {error.mean():.4f} (1 / {ratio_with_interval(first, error)})"
+            f"{len(error)} windows, {name:20s} K {particles:4d}: squared error {error.mean():.4f} "
+            f"(1 / {ratio_with_interval(first, error)})"
         )
 
 

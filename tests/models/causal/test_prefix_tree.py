@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import Gemma3ForCausalLM, Gemma3TextConfig, MistralConfig, MistralForCausalLM
 
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.prefix_tree import prefix_trees, reads_trees, tree_logits
@@ -16,14 +16,18 @@ ROWS = [[0, 5, 6, 7], [0, 5, 6, 8, 9], [0, 5, 6, 7], [0, 4], [1, 5, 6, 7], [0]]
 TEXTS = ["it was a dark night", "it was a dark knight", "it was a bark", "", "it was", "a night it was"]
 
 
-def small_model(kind):
+def small_model(kind, window=2):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         if kind == "gpt2":
             return tiny_gpt2(VOCAB, 64).eval()
         if kind == "mistral":
-            config = MistralConfig(**tiny_sizes(VOCAB, 64), num_key_value_heads=2, sliding_window=2)
+            config = MistralConfig(**tiny_sizes(VOCAB, 64), num_key_value_heads=2, sliding_window=window)
             return MistralForCausalLM(config).eval()
+        if kind == "gemma3":
+            sizes = tiny_sizes(VOCAB, 64)
+            config = Gemma3TextConfig(**sizes, num_key_value_heads=2, head_dim=16, sliding_window=window)
+            return Gemma3ForCausalLM(config).eval()
         return tiny_llama(VOCAB, 64).eval()
 
 
@@ -58,9 +62,9 @@ def test_trees_are_bounded_and_hold_every_text_once(max_nodes):
     assert len(trees) > 1
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral", "gemma3"])
 def test_a_tree_gives_what_each_text_gives_alone(kind):
-    model = small_model(kind)
+    model = small_model(kind, window=5)
     assert reads_trees(model, CPU)
     (tree,) = prefix_trees(ROWS)
     with torch.no_grad():
@@ -82,14 +86,28 @@ def test_nodes_that_nothing_follows_are_not_read(night_tokenizer, monkeypatch):
     assert [part.numel() for part in read] == [len(beginnings)]
 
 
+@pytest.mark.parametrize(("window", "trees"), [(32, 1), (4, 0)])
+def test_texts_longer_than_what_layers_see_are_in_no_tree(window, trees, night_tokenizer, monkeypatch):
+    monkeypatch.setattr(scoring, "SHARED_ENOUGH", 0.0)
+    scorer = causal_scorer(CausalLM(small_model("gemma3", window), tokenizer=night_tokenizer))
+    texts = ["it was a dark", "it was a night"]
+    read = []
+    tree_scores = scorer._tree_scores
+    monkeypatch.setattr(scorer, "_tree_scores", lambda tree: (read.append(tree), tree_scores(tree))[1])
+    scorer.score(texts)
+    assert len(read) == trees
+
+
 def test_models_that_would_not_heed_the_mask_are_found_out():
     assert not reads_trees(Deaf(), CPU)
     assert not reads_trees(small_model("mistral"), CPU)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama", "mistral"])
-def test_a_scorer_gives_the_same_with_trees_and_without(kind, night_tokenizer, monkeypatch):
-    scorer = causal_scorer(CausalLM(small_model(kind), tokenizer=night_tokenizer))
+@pytest.mark.parametrize(
+    ("kind", "window"), [("gpt2", 0), ("llama", 0), ("mistral", 2), ("mistral", 32), ("gemma3", 4), ("gemma3", 32)]
+)
+def test_a_scorer_gives_the_same_with_trees_and_without(kind, window, night_tokenizer, monkeypatch):
+    scorer = causal_scorer(CausalLM(small_model(kind, window), tokenizer=night_tokenizer))
     scores = []
     for enough in (0.0, float("inf")):
         monkeypatch.setattr(scoring, "SHARED_ENOUGH", enough)

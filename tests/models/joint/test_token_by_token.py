@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from lexergy.core.enumeration import all_sequences, sequence_numbers
+from lexergy.core.estimation import partition
 from lexergy.errors import LexergyError
+from lexergy.models.joint import weights
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.token_by_token import write_tokens
 from lexergy.testing import EnumerableLM, TableEnergy, chi_square_p_value, exact_log_prob
@@ -23,14 +25,15 @@ def exact_scores(joint):  # -> (V ** C,)
 class ExactRest(ResidualEBM):
     """Knows log E[exp(-E)] over all that could follow."""
 
-    def log_weights(self, prefix, *, given, num_samples, **settings):
+    def log_weights_after(self, prefix, given, tokens, *, num_samples, **settings):
         base, score = exact_log_prob(self.lm, PREFIX, C), exact_scores(self)
-        different, places = given.unique(dim=0, return_inverse=True)
+        texts = torch.cat((given.unsqueeze(1).expand(-1, tokens.shape[1], -1), tokens.unsqueeze(-1)), -1)
+        different, places = texts.flatten(0, 1).unique(dim=0, return_inverse=True)
         values = []
         for begun in different:
             agrees = (TEXTS[:, : len(begun)] == begun).all(1)
             values.append(score[agrees].logsumexp(0) - base[agrees].logsumexp(0))
-        return torch.stack(values)[places, None].expand(-1, num_samples)
+        return torch.stack(values)[places].view(*tokens.shape, 1).expand(-1, -1, num_samples)
 
 
 def exact_law(joint, top_k):  # -> (V ** C,)
@@ -86,6 +89,20 @@ def test_it_comes_nearer_as_more_of_the_rest_is_drawn():
     law = exact_law(joint, 3)
     assert p_value(joint, law, 600, top_k=3, num_samples=1) < 1e-4
     assert p_value(joint, law, 600, top_k=3, num_samples=32) > 1e-2
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_what_the_rest_is_worth_after_each_token(at_hand, monkeypatch):
+    """Whether the LM's weights are at hand, so that what stands before is read once, or it lives elsewhere."""
+    if not at_hand:
+        monkeypatch.setattr(weights, "CausalLM", type(None))
+    given, tokens = torch.tensor([[2], [6]]), torch.tensor([[0, 4, 5], [6, 1, 3]])
+    prefix, settings = PREFIX.expand(2, 1), {"length": C, "num_samples": 3000, "prefix_ids": [7, 3]}
+    expected = joint_of(ExactRest).log_weights_after(prefix, given, tokens, num_samples=1)[..., 0]
+    found = joint_of().log_weights_after(prefix, given, tokens, rows_per_batch=MANY_ROWS, **settings)
+    torch.testing.assert_close(partition.lower_bound(found), expected, atol=0.08, rtol=0)
+    few = joint_of().log_weights_after(prefix, given, tokens, rows_per_batch=700, **settings)
+    torch.testing.assert_close(few, found)
 
 
 def test_a_text_depends_on_its_own_prefix_and_number_alone():

@@ -99,6 +99,17 @@ def test_a_text_depends_on_its_own_window_alone(subject):
         assert prefix + text == expected
 
 
+@pytest.mark.parametrize("top_k", [None, 3])
+def test_log_probabilities_are_those_of_the_whole_lm(subject, top_k):
+    """Whether they were told as the texts were drawn, or are read from them."""
+    tested = dataclasses.replace(subject, settings={**SETTINGS, "top_k": top_k})
+    seen, windows = rows(tested, range(4)), subject.windows.select(range(4))
+    for name in USUAL:
+        whole = torch.cat((windows.prefixes, torch.tensor(seen.column(f"{name}_tokens").to_pylist())), 1)
+        expected = subject.joint.lm.log_prob(whole, prefix_length=windows.prefix_length)
+        assert seen.column(f"{name}_log_prob").to_pylist() == pytest.approx(expected.tolist(), abs=1e-4)
+
+
 def test_an_energy_of_whole_texts_has_no_smc(subject):
     joint = ResidualEBM(subject.joint.lm, lambda tokens: tokens.sum(-1).double())
     ids = range(2)

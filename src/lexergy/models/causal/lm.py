@@ -227,6 +227,7 @@ class CausalLM(FrozenModel):
         given_length: int = 0,
         resampler: Resampler | None = None,
         kept: Tensor | None = None,  # (B, C)
+        begun: Tensor | None = None,  # (B, K)
     ) -> Samples:
         """Draw K = `num_samples` continuations of each prefix, with their log-probabilities.
 
@@ -235,7 +236,8 @@ class CausalLM(FrozenModel):
         A sample has exactly `max_new_tokens` tokens, or ends at the LM's end token, or where its text has one of the
         strings of `stop`. The `features` are those of the continuation, of which the last `given_length` tokens of the
         prefix are a part. A `resampler` lets some samples go on in place of others: then all are drawn as one batch.
-        The first sample of each prefix is `kept`, where that is given, and not drawn.
+        The first sample of each prefix is `kept`, where that is given, and not drawn; where `begun` is given, each
+        sample has its first token from there.
         """
         strings = StopStrings(stop, self.need_tokenizer()) if stop else None
         prefix_tokens = self.check_prefix(prefix_tokens, max_new_tokens)
@@ -248,6 +250,7 @@ class CausalLM(FrozenModel):
             given_length,
             resampler,
             None if kept is None else kept.to(self.device),
+            None if begun is None else begun.to(self.device),
         )
         self.check_counts(num_samples, max_new_tokens)
         if features is not None:

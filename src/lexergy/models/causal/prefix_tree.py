@@ -105,14 +105,20 @@ def tree_logits(model: Any, tree: PrefixTree, nodes: Sequence[int], device: torc
         ).logits[0]
 
 
+def longest_in_trees(model: Any) -> int | None:
+    """How long a text may be: where layers see a window of it only, no longer than that, since in a tree they see all.
+
+    None: any.
+    """
+    return getattr(model.config.get_text_config(), "sliding_window", None)
+
+
 @torch.no_grad()
 def reads_trees(model: Any, device: torch.device) -> bool:
     """Whether a model heeds positions and masks as trees need them, seen on two texts that begin alike.
 
-    Models whose layers see a window of the text only are left out: they would see all of it.
+    Texts of at most `longest_in_trees` tokens, that is.
     """
-    if getattr(model.config.get_text_config(), "sliding_window", None):
-        return False
     texts = [[0, 1, 2, 3], [0, 1, 3, 2]]
     tree = PrefixTree()
     for place, text in enumerate(texts):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -46,6 +46,11 @@ class Sampling:
     given_length: int
     resampler: Resampler | None = None
     kept: Tensor | None = None  # (B, C), the tokens of the first sample of each prefix, which are not drawn
+    begun: Tensor | None = None  # (B, K), the first token of each sample, which is not drawn
+
+    def part(self, group: slice, first: int, count: int) -> "Sampling":
+        """For so many samples of some of the prefixes."""
+        return self if self.begun is None else replace(self, begun=self.begun[group, first : first + count])
 
 
 def sample_in_batches(
@@ -60,7 +65,8 @@ def sample_in_batches(
     """K samples of each prefix, at most `rows_per_batch` rows at a time."""
 
     def compute(group: slice, first: int, count: int) -> Samples:
-        return sample_batch(lm, prefix[group], streams[group], first_sample + first, count, sampling)
+        part = sampling.part(group, first, count)
+        return sample_batch(lm, prefix[group], streams[group], first_sample + first, count, part)
 
     return in_batches(compute, len(prefix), num_samples, rows_per_batch)
 
@@ -155,6 +161,9 @@ def _drawn(
     drawn = draw(source, numbers, decoding, summary if proposed is None else None)
     if sampling.kept is not None:
         drawn = _keeping(drawn, source, sampling.kept[:, step], decoding)
+    if sampling.begun is not None and step == 0:
+        tokens = sampling.begun.flatten()
+        drawn = Draw(tokens, pick(truncated_log_probs(source.double(), decoding), tokens))
     return drawn if proposed is None or summary is None else _by_the_lm(drawn, logits, summary, written)
 
 

@@ -184,20 +184,20 @@ def next_tokens(
     allowed = int(distribution.isfinite().sum())
     base_log_prob, tokens = distribution.topk(min(candidates, allowed))  # (M,), (M,)
     prefix, before = context.split([context.shape[1] - given, given], dim=1)  # (1, P), (1, G)
-    begun = torch.cat([before.expand(len(tokens), -1), tokens[:, None]], dim=1)  # (M, G + 1)
     if horizon == 1:
         weights = -joint.score_next(prefix, before, tokens)[0, :, None].double()  # (M, 1)
     else:
-        weights = joint.log_weights(
-            prefix.expand(len(tokens), -1),
+        weights = joint.log_weights_after(
+            prefix,
+            before,
+            tokens[None],
             length=given + horizon,
             num_samples=num_samples,
             seed=seed,
-            prefix_ids=tokens.tolist(),
-            given=begun,
+            prefix_ids=[0],
             rows_per_batch=rows_per_batch,
             progress=progress,
-        )  # (M, n)
+        )[0]  # (M, n)
     entries = _entries(joint, tokens, base_log_prob, weights)
     return NextTokens(
         entries=sorted(entries, key=lambda entry: entry.joint_rank)[:top],

@@ -80,22 +80,21 @@ def _next_scores(
     base = joint.lm.next_log_prob(torch.cat((prefix, text), 1)).double()  # (b, V)
     count = min(top_k, int(base.isfinite().sum(1).min()))
     log_prob, candidates = base.topk(count)  # (b, k)
-    begun = torch.cat((text.unsqueeze(1).expand(-1, count, -1), candidates.unsqueeze(-1)), -1)  # (b, k, t + 1)
     step = text.shape[1]
     if step + 1 == length:
+        begun = torch.cat((text.unsqueeze(1).expand(-1, count, -1), candidates.unsqueeze(-1)), -1)  # (b, k, t + 1)
         return log_prob - joint.score(prefix, begun).double(), candidates
-    # No two candidates, steps or prefixes share random numbers.
-    streams = (ids[:, None] * length + step) * joint.lm.vocab_size + candidates  # (b, k)
-    weights = joint.log_weights(
-        prefix.repeat_interleave(count, 0),
+    weights = joint.log_weights_after(
+        prefix,
+        text,
+        candidates,
         length=length,
         num_samples=num_samples,
         seed=seed,
-        prefix_ids=streams.flatten().tolist(),
-        given=begun.flatten(0, 1),
+        prefix_ids=(ids * length + step).tolist(),  # no two steps or prefixes share random numbers
         rows_per_batch=rows_per_batch,
-    )  # (b k, n)
-    return log_prob + partition.lower_bound(weights).view(-1, count), candidates
+    )  # (b, k, n)
+    return log_prob + partition.lower_bound(weights), candidates
 
 
 @dataclass(frozen=True)

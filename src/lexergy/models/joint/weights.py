@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from lexergy.core.conditions import Conditions
 from lexergy.errors import LexergyError
 from lexergy.models.causal.language_model import LanguageModel
+from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.state_features import pick_features, union
 from lexergy.models.energies import Energy, as_energy, score_unpadded
 from lexergy.progress import progress_bar
@@ -177,6 +179,61 @@ class WeighedLM:
     def log_weights(self, prefix: Tensor, **settings: Any) -> Tensor:  # (B, P) -> (B, n)
         """log w_i = -E(x_i) of n LM samples per prefix; `settings` are those of `weights.log_weights`."""
         return log_weights(self.lm, [self.energy], prefix, **settings)[0]
+
+    def log_weights_after(
+        self,
+        prefix: Tensor,  # (B, P)
+        given: Tensor,  # (B, G)
+        tokens: Tensor,  # (B, M)
+        *,
+        length: int,
+        num_samples: int,
+        seed: int = 0,
+        prefix_ids: Sequence[int],
+        rows_per_batch: int = ROWS_PER_BATCH,
+        progress: bool = False,
+    ) -> Tensor:  # (B, M, n) float64
+        """log w_i of continuations that are the given tokens, one of M more, and n samples of the rest after each.
+
+        What stands before the M tokens is read once for all of them, where the LM's weights are at hand.
+        """
+        count, total = tokens.shape[1], tokens.shape[1] * num_samples
+        if not isinstance(self.lm, CausalLM):
+            begun = torch.cat((_repeat(given, count), tokens.unsqueeze(-1)), -1)  # (B, M, G + 1)
+            streams = torch.tensor(prefix_ids)[:, None] * self.lm.vocab_size + tokens  # no two share random numbers
+            return self.log_weights(
+                _repeat(prefix, count).flatten(0, 1),
+                length=length,
+                num_samples=num_samples,
+                seed=seed,
+                prefix_ids=streams.flatten().tolist(),
+                given=begun.flatten(0, 1),
+                rows_per_batch=rows_per_batch,
+                progress=progress,
+            ).unflatten(0, (-1, count))
+        weights = torch.empty(len(prefix), total, dtype=torch.double)
+        first_tokens = tokens.repeat_interleave(num_samples, 1)  # (B, M n)
+        lm, at_once = self.lm.within_call(len(prefix) * total), max(1, rows_per_batch // total)
+        with progress_bar("samples", len(prefix) * total, progress) as bar:
+            for start, done in product(range(0, len(prefix), at_once), range(0, total, rows_per_batch)):
+                group, part = slice(start, start + at_once), slice(done, done + rows_per_batch)
+                begun = first_tokens[group, part]  # (b, k)
+                samples = lm.sample(
+                    torch.cat((prefix[group], given[group]), 1),
+                    num_samples=begun.shape[1],
+                    first_sample=done,
+                    max_new_tokens=length - given.shape[1],
+                    seed=seed,
+                    prefix_ids=prefix_ids[group],
+                    rows_per_batch=rows_per_batch,
+                    features=self.energy.features,
+                    given_length=given.shape[1],
+                    begun=begun,
+                )
+                continuations = torch.cat((_repeat(given[group], begun.shape[1]), samples.tokens), -1)  # (b, k, C)
+                weights[group, part] = -self.score(prefix[group], continuations, samples.features).double()
+                bar.advance(begun.numel())
+        return weights.unflatten(1, (count, num_samples))
 
 
 def _checked(energies: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.log_probs import token_log_prob
-from lexergy.models.causal.prefix_tree import PrefixTree, reads_trees, tree_logits
+from lexergy.models.causal.prefix_tree import PrefixTree, longest_in_trees, reads_trees, tree_logits
 from lexergy.models.causal.text_starts import start_of_text
 from lexergy.models.loading.devices import tokens_at_once
 from lexergy.models.loading.sources import CAUSAL_LMS
@@ -59,6 +59,7 @@ def causal_scorer(lm: CausalLM) -> Scorer:
         max_length=getattr(lm.model.config.get_text_config(), "max_position_embeddings", None),
         tokens_at_once=tokens_at_once(lm.model),
         tree_scores=_tree_scores_of(lm) if lm.precision == "float32" and reads_trees(lm.model, lm.device) else None,
+        longest_in_trees=longest_in_trees(lm.model),
         networks=(lm.model,),
     )
 

@@ -82,6 +82,7 @@ class Scorer:
         tokens_at_once: int = TOKENS_AT_ONCE_CPU,
         batch_cost: float = BATCH_COST,
         tree_scores: TreeScores | None = None,
+        longest_in_trees: int | None = None,
         networks: Sequence[nn.Module] = (),
     ) -> None:
         self.kind = kind
@@ -90,6 +91,7 @@ class Scorer:
         self.frequencies: Tensor | None = None  # (V,), log p of each token without its context
         self._token_scores = token_scores
         self._tree_scores = tree_scores
+        self._longest_in_trees = longest_in_trees  # tokens of a text, edges included; None: any
         self._networks = networks  # whose linear layers compute
         self._before, self._after = edges
         self._num_edges = sum(map(len, edges))
@@ -121,7 +123,8 @@ class Scorer:
 
     def _row_scores(self, rows: list[list[int]]) -> list[list[float]]:
         """Of the tokens between a row's edges."""
-        if self._tree_scores is not None:
+        fit = self._longest_in_trees is None or max(map(len, rows), default=0) <= self._longest_in_trees
+        if self._tree_scores is not None and fit:
             trees = list(prefix_trees(rows))
             if sum(map(len, rows)) >= SHARED_ENOUGH * sum(map(len, trees)):
                 return self._scores_by_tree(trees, self._tree_scores)

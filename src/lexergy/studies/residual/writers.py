@@ -11,8 +11,10 @@ from lexergy.core.estimation import importance
 from lexergy.core.estimation.smc import Resampling
 from lexergy.core.random import uniforms
 from lexergy.data.windows import Windows
+from lexergy.models.causal.batches import joined
 from lexergy.models.causal.language_model import LanguageModel
 from lexergy.models.causal.lm import CausalLM
+from lexergy.models.causal.samples import Samples
 from lexergy.models.energies.text import common_length
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import draw_candidates, pick
@@ -42,6 +44,7 @@ class Written(NamedTuple):
     tokens: Tensor  # (B, C), padded after an end
     lengths: Tensor  # (B,)
     drawn: Tensor  # (B,) tokens that the LM drew for it
+    log_prob: Tensor | None = None  # (B,) by the LM, where it was told as the text was drawn
 
 
 def rows(subject: Subject, ids: range) -> pa.Table:
@@ -52,8 +55,10 @@ def rows(subject: Subject, ids: range) -> pa.Table:
     for name, written in write(subject, windows, ids).items():
         whole = torch.cat((windows.prefixes, written.tokens), 1)  # (B, L)
         columns[f"{name}_text"] = pa.array(_texts(lm, whole, windows.prefix_length, written.lengths, prefix_texts))
-        log_prob = lm.log_prob(whole, prefix_length=windows.prefix_length)
-        numbers = {**written._asdict(), "log_prob": log_prob}
+        log_prob = written.log_prob
+        if log_prob is None:
+            log_prob = lm.log_prob(whole, prefix_length=windows.prefix_length)
+        numbers = written._replace(log_prob=log_prob)._asdict()
         columns |= {f"{name}_{kind}": to_column(values.numpy()) for kind, values in numbers.items()}
     return pa.table(columns)
 
@@ -113,8 +118,7 @@ def from_candidates(
     chosen = {BASE: first, "joint": drawn, "likeliest": samples.log_prob.argmax(1), "best": energy.argmin(1)}
     cost = {BASE: samples.lengths[:, 0]}  # the others look at all of them
     return {
-        name: Written(pick(samples.tokens, place), pick(samples.lengths, place), cost.get(name, samples.lengths.sum(1)))
-        for name, place in chosen.items()
+        name: _chosen(samples, place, options, cost.get(name, samples.lengths.sum(1))) for name, place in chosen.items()
     }
 
 
@@ -143,9 +147,16 @@ def from_particles(
         )
         numbers = uniforms(options["seed"], streams, length, 0, 1)  # (b, 1)
         place = importance.resample(runs.log_weights, numbers).squeeze(-1)  # (b,)
-        tokens, lengths = runs.samples.tokens, runs.samples.lengths
-        parts.append(Written(pick(tokens, place), pick(lengths, place), lengths.sum(1)))
-    return Written(*(torch.cat(column) for column in zip(*parts, strict=True)))
+        parts.append(_chosen(runs.samples, place, options, runs.samples.lengths.sum(1)))
+    return joined(parts, 0)
+
+
+def _chosen(samples: Samples, place: Tensor, options: dict[str, Any], cost: Tensor) -> Written:  # (B,), (B,)
+    """One text of each prefix. Of a truncated LM's the whole one has told no log-probability."""
+    log_prob = pick(samples.log_prob, place) if options["top_k"] is None else None
+    if log_prob is not None and bool(log_prob.isnan().any()):  # a remote LM tells none
+        log_prob = None
+    return Written(pick(samples.tokens, place), pick(samples.lengths, place), cost, log_prob)
 
 
 def _texts(

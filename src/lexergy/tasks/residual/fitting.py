@@ -23,7 +23,7 @@ from lexergy.tasks.residual.reading import FEATURES_FOLDER, read_pairs
 from lexergy.training.objectives.contrastive import ContrastiveData
 
 LOSSES: dict[str, PairLoss] = {"nce": nce_loss, "ranking-nce": ranking_nce_loss}
-SHARES = (0.25, 0.5, 1.0)  # of the pairs, for the learning curve
+SHARES = (0.125, 0.25, 0.5, 1.0)  # of the pairs, for the learning curve
 
 
 class Pairs(NamedTuple):

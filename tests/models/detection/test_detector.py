@@ -141,14 +141,10 @@ def test_an_energy_is_far_outside_when_it_is_half_a_range_away(energy, is_far):
 
 
 def test_storage_is_not_seen(detector):
-    """What is read is the same; equal rows of a batch may differ by rounding."""
-    other = TEXTS[0].replace(". ", " .\r\n\r\n\u00a0")
-    assert detector.read(TEXTS[0]) == detector.read(other)
-    plain, stored = detector.detect([TEXTS[0], other])
-    assert plain.text == stored.text
-    assert [(span.start, span.end) for span in plain.spans] == [(span.start, span.end) for span in stored.spans]
-    assert plain.energy == pytest.approx(stored.energy, rel=1e-5)
-    assert [span.energy for span in plain.spans] == pytest.approx([span.energy for span in stored.spans], rel=1e-4)
+    """Each by itself: equal rows of one batch may differ by rounding."""
+    (plain,) = detector.detect([TEXTS[0]])
+    (stored,) = detector.detect([TEXTS[0].replace(". ", " .\r\n\r\n\u00a0")])
+    assert plain == stored
 
 
 def test_of_a_very_long_text_excerpts_are_read(detector):

@@ -3,10 +3,8 @@
 import gc
 import itertools
 
-import openvino as ov
 import pytest
 import torch
-from openvino import opset15 as ops
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from lexergy import CausalLM
@@ -16,14 +14,14 @@ from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import (
     _KEPT,
-    ARITHMETIC,
     MANY_ROWS,
     Form,
     OpenVinoSteps,
     compiled,
     computes_in,
+    product_in_eight_bits,
 )
-from lexergy.models.causal.runtimes.openvino_weights import eight_bits, in_eight_bits, numbered
+from lexergy.models.causal.runtimes.openvino_weights import eight_bits, numbered
 from lexergy.models.causal.runtimes.shared_prefix import TOKENS_AT_ONCE, Continuations, prefill, prefill_in_groups
 from lexergy.models.causal.state_features import StateFeatures
 from toys.language_models import random_tokens, tiny_gpt2, tiny_llama
@@ -210,10 +208,7 @@ def test_products_in_eight_bits_are_those_of_rounded_states(rows):
     blocks = states.unflatten(1, (-1, 32))
     step = blocks.abs().amax(-1, keepdim=True) / 127
     expected = ((blocks / step).round() * step).flatten(1) @ eight_bits(weight).weights().T
-    given = ops.parameter([-1, 96], ov.Type.f32)
-    graph = ov.Model([ops.matmul(given, in_eight_bits(weight), False, True)], [given], "product")
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": ARITHMETIC["int8"].group}
-    product = torch.from_numpy(ov.Core().compile_model(graph, "CPU", settings)(states.numpy())[0])
+    product = product_in_eight_bits(states, weight)
     assert torch.allclose(product, expected, rtol=0, atol=1e-3)
     assert (product - states @ weight.T).abs().max() > 1e-2
 

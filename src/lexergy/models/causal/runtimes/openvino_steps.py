@@ -69,12 +69,17 @@ def computes_in(precision: Precision) -> bool:
 def _rounds_states() -> bool:
     """Whether a product comes out as that of rounded states does: by a third of a step or so."""
     states = torch.linspace(0.3, 1, 2 * BLOCK_OF_WEIGHTS)[None]  # (1, in)
-    weight = torch.eye(2 * BLOCK_OF_WEIGHTS)
+    product = product_in_eight_bits(states, torch.eye(2 * BLOCK_OF_WEIGHTS))
+    return bool((product - states).abs().max() > 1e-4)
+
+
+def product_in_eight_bits(states: Tensor, weight: Tensor) -> Tensor:  # (R, in), (out, in) -> (R, out)
+    """One linear layer as the graphs of an LM in int8 compute it."""
     given = ops.parameter([-1, states.shape[1]], ov.Type.f32)
     graph = ov.Model([ops.matmul(given, in_eight_bits(weight), False, True)], [given], "product")
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": BLOCK_OF_WEIGHTS}
-    product = torch.from_numpy(ov.Core().compile_model(graph, "CPU", settings)(states.numpy())[0])
-    return bool((product - states).abs().max() > 1e-4)
+    arithmetic = ARITHMETIC["int8"]
+    settings = {"INFERENCE_PRECISION_HINT": arithmetic.hint, "DYNAMIC_QUANTIZATION_GROUP_SIZE": arithmetic.group}
+    return torch.from_numpy(ov.Core().compile_model(graph, "CPU", settings)(states.numpy())[0])
 
 
 class Form(NamedTuple):

@@ -6,6 +6,8 @@ The public names are imported on first use, so that `import lexergy` stays quick
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lexergy.processor import avoid_empty_tiles
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -112,6 +114,9 @@ if TYPE_CHECKING:
     from lexergy.runs.records import load_run
     from lexergy.tasks.cloze.pretraining import pretrain
     from lexergy.tasks.residual.run import run
+
+
+avoid_empty_tiles()
 
 
 def __getattr__(name: str) -> object:

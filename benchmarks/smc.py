@@ -67,9 +67,11 @@ def main() -> None:
         "SMC, twist": Resampling(*often, twist),
     }
     if not arguments.ways or any("tilt" in way for way in arguments.ways):
-        tilt, explained = fit_tilt(joint, fitted_on, twist=twist, **settings)
-        print(f"the tilt explains {explained:.0%} of what single tokens add to the energy")
-        ways["SMC, twist and tilt"] = Resampling(*often, twist, tilt)
+        tilt, explained = fit_tilt(joint, fitted_on, **settings)
+        drawn_by_it = energies_while_written(joint, fitted_on, tilt=tilt, **settings | {"seed": 2})
+        weights = (drawn_by_it.log_ratio[..., -1] - drawn_by_it.final)[..., None]  # (B, n, 1)
+        print(f"the tilt explains {explained:.0%} of what tokens add; log-weights vary by {float(within(weights)):.2f}")
+        ways["SMC, twist and tilt"] = Resampling(*often, fit_twist(*drawn_by_it), tilt)
         ways["tilt alone"] = Resampling(below=0.0, tilt=tilt)
     documents = len(set(windows.document_ids))
     print(f"{len(prefix)} windows of {documents} documents, {arguments.samples} samples of {length} tokens each")

@@ -39,11 +39,15 @@ def main() -> None:
     context = RunContext(load_run(arguments.run).recipe, arguments.run)
     windows, joint = context.test_windows, ResidualEBM(context.lm, context.energy(arguments.energy))
     fitted_on = context.windows["validation"].prefixes[: arguments.fitted_on]
-    twist = joint.fit_twist(fitted_on, length=windows.continuation_length, num_samples=16, seed=1)
+    settings = {"length": windows.continuation_length, "num_samples": 16}
+    twist = joint.fit_twist(fitted_on, **settings, seed=1)
+    tilt = joint.fit_tilt(fitted_on, **settings, seed=1)
+    tilted = Resampling(1, 1.0, joint.fit_twist(fitted_on, **settings, seed=2, tilt=tilt), tilt)
     ways = {
         "SMC, t / T, every 4 below .5": Resampling(),
         "SMC, fitted twist, every 2 below .8": Resampling(2, 0.8, twist),
         "SMC, fitted twist, every token": Resampling(1, 1.0, twist),
+        "SMC, fitted twist and tilt, every token": tilted,
     }
     chosen = {IMPORTANCE: Resampling(below=0.0)} | {name: ways[name] for name in arguments.ways or ways}
     order = round_robin(windows.document_ids)[: arguments.windows]

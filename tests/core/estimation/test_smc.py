@@ -235,7 +235,18 @@ def test_what_cannot_be_fitted_is_proportional():
     alive = torch.tensor([[[1.0, 0], [1, 0], [1, 0], [1, 1]]])
     twist = fit_twist(torch.tensor([[[0.0, 5], [1, 5], [2, 5], [3, 6]]]), torch.tensor([[0.0, 2, 4, 6]]), alive)
     assert twist.slope.tolist() == pytest.approx([2, 1])
-    assert Twist(torch.tensor([2.0, 3.0])).log_twist(torch.tensor(5.0), 2) == -15
+    worth = Twist(torch.tensor([2.0, 3.0]), torch.tensor([0.0, 0.5])).log_twist(torch.tensor(5.0), torch.tensor(4.0), 2)
+    assert worth == -17
+
+
+def test_a_twist_knows_what_the_tilt_still_expects():
+    partial, log_ratio, noise = random(2, 5000, 1, seed=7), random(2, 5000, 1, seed=8), random(2, 5000, seed=9)
+    log_ratio = log_ratio + 0.8 * partial  # what is expected and what is known go together
+    final = 0.6 * partial[..., 0] + 0.3 * log_ratio[..., 0] + 0.5 * noise
+    twist = fit_twist(partial, final, log_ratio=log_ratio)
+    assert twist.slope.tolist() == pytest.approx([0.6], abs=0.03)
+    assert twist.owed.tolist() == pytest.approx([0.3], abs=0.03)
+    assert fit_twist(partial, final).owed.tolist() == [0]
 
 
 @pytest.mark.parametrize("settings", [{"every": 0}, {"below": -0.1}, {"below": 1.1}])

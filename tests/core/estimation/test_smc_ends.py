@@ -55,7 +55,9 @@ def measured(chain: Chain, below: float, apart: bool = True, seed: int = 0) -> F
         total += torch.where(alive, torch.where(numbers < chain.end + (1 - chain.end) / 2, 1, -1), 0)
         energy = chain.energy(total, length)
         # Only where they are compared does it matter that the ended have their last weight.
-        population = population.weighed(torch.where(alive, twist.log_twist(energy, step), -energy))
+        population = population.weighed(
+            torch.where(alive, twist.log_twist(energy, torch.zeros_like(energy), step), -energy)
+        )
         if step < LENGTH and step % 2 == 0:
             choice = torch.rand(RUNS, generator=generator, dtype=torch.double)
             population, rows = resample(population, choice, below=below, alive=alive if apart else None)

@@ -7,17 +7,18 @@ from torch import Tensor
 from lexergy.core.enumeration import all_sequences, sequence_numbers
 from lexergy.core.estimation import importance
 from lexergy.core.estimation.proposals import TokenTilt
-from lexergy.core.estimation.smc import Resampling, proportional_twist
+from lexergy.core.estimation.smc import Resampling, Twist
 from lexergy.core.random import stream_of, uniforms
 from lexergy.errors import LexergyError
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.smc import run_populations
-from lexergy.models.joint.tilts import fit_tilt
+from lexergy.models.joint.tilts import ECHO, TokensSeen, fit_tilt
 from lexergy.testing import TableEnergy, chi_square_p_value, exact_log_prob, joint_log_prob, log_partition
 from models.joint.test_smc import LENGTH, PREFIX, TEXTS, VOCAB, as_function, runs_of, states_joint
 
 TILT = TokenTilt(torch.tensor([0.5, -0.3, 0.2, 0.0]), torch.tensor([0.1, 0.02, 0.05]), torch.linspace(0.6, 1.2, LENGTH))
-TILTED = Resampling(every=1, below=0.9, tilt=TILT)
+TWIST = Twist(torch.tensor([0.3, 0.5, 0.8, 1.0]), torch.tensor([0.6, 0.4, 0.2, 0.0]))
+TILTED = Resampling(every=1, below=0.9, twist=TWIST, tilt=TILT)
 
 
 @pytest.fixture(scope="module", params=[None, 2], ids=["whole", "ending"])
@@ -36,7 +37,7 @@ def test_z_is_unbiased_by_tilted_draws(joint, below):
         num_runs=8000,
         length=LENGTH,
         seed=1,
-        resampling=Resampling(1, below, tilt=TILT),
+        resampling=Resampling(1, below, TWIST, TILT),
         rows_per_batch=24_000,
     )
     estimates = population.log_z_estimate[0].exp()
@@ -94,20 +95,27 @@ def test_the_density_is_that_of_conditional_runs(joint):
 
 def test_a_fitted_tilt_takes_noise_away():
     joint = states_joint("moments")
-    settings = {"length": LENGTH, "num_samples": 200, "seed": 9, "twist": None}
+    settings = {"length": LENGTH, "num_samples": 200, "seed": 9}
     tilt, explained = fit_tilt(joint, PREFIX[None], prefix_ids=[0], **settings)
     assert explained > 0.2
     torch.testing.assert_close(tilt.strength, torch.full((LENGTH,), 1 / LENGTH, dtype=torch.double))
     assert torch.equal(joint.fit_tilt(PREFIX[None], **settings).of_token, tilt.of_token)
-    twist = proportional_twist(LENGTH)._replace(slope=torch.tensor([0.5, 0.7, 0.9, 1.0]))
-    stronger = joint.fit_tilt(PREFIX[None], **settings | {"twist": twist})
-    torch.testing.assert_close(stronger.strength, torch.tensor([0.5, 0.35, 0.3, 0.25]))
+    twist = joint.fit_twist(PREFIX[None], **settings | {"seed": 10}, tilt=tilt)
     options = {"num_particles": 8, "num_runs": 300, "length": LENGTH, "seed": 0, "rows_per_batch": 2400}
     plain, tilted = (
-        run_populations(joint, PREFIX[None], resampling=Resampling(1, 0.9, tilt=own), **options).log_z_estimate
-        for own in (None, tilt)
+        run_populations(joint, PREFIX[None], resampling=own, **options).log_z_estimate
+        for own in (Resampling(1, 0.9), Resampling(1, 0.9, twist, tilt))
     )
     assert tilted.var() < 0.8 * plain.var()
+
+
+def test_a_token_is_charged_with_what_follows_it():
+    """The energy so far is known after every token; a tilt's target is its growth over the next ones."""
+    seen = TokensSeen(states_joint("moments"), PREFIX[None], 1, torch.zeros(VOCAB, 1))
+    seen.sums = [torch.tensor([float(length**2)]) for length in range(ECHO + 3)]
+    expected = [(place + ECHO) ** 2 - place**2 for place in range(3)]
+    expected += [(ECHO + 2) ** 2 - place**2 for place in range(3, ECHO + 2)]
+    assert [float(added) for added in seen.added()] == expected
 
 
 def test_a_truncated_distribution_is_refused():

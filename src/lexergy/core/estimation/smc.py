@@ -19,6 +19,8 @@ from lexergy.core.estimation import importance, partition
 from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.errors import LexergyError
 
+_NOTHING = 1e-12  # a sum of squares that is none
+
 
 class Population(NamedTuple):
     """The particles of runs, without their texts."""
@@ -125,44 +127,63 @@ def systematic(
 
 
 class Twist(NamedTuple):
-    """What a text so far is worth by its own energy: log psi_t = -b_t E(x_<=t), t = 1 .. T, up to a constant.
+    """What a text so far is worth: log psi_t = -b_t E(x_<=t) - a_t R_t, t = 1 .. T, up to a constant.
 
-    Only texts that go on after as many tokens are compared by it, so that no constant changes anything.
+    E(x_<=t) is its own energy. R_t = log P_LM / q is what its tokens were guessed to add to the energy when a tilt drew
+    them; a_t is the part of that which is still to come. Only texts that go on after as many tokens are compared by it,
+    so that no constant changes anything.
     """
 
     slope: Tensor  # (T,) b
+    owed: Tensor  # (T,) a
 
-    def log_twist(self, energy: Tensor, length: int) -> Tensor:  # (...) -> (...)
+    def log_twist(self, energy: Tensor, log_ratio: Tensor, length: int) -> Tensor:  # (...), (...) -> (...)
         """Of texts of `length` tokens that go on, by the energy that they have so far."""
-        return -self.slope[length - 1] * energy.double()
+        place = length - 1
+        return -self.slope[place] * energy.double() - self.owed[place] * log_ratio.double()
 
 
 def proportional_twist(length: int) -> Twist:
     """b_t = t / T: the part of the energy that is known, where it is a mean over T tokens, E = 1/T sum_t e_t."""
-    return Twist(torch.arange(1, length + 1, dtype=torch.double) / length)
+    slope = torch.arange(1, length + 1, dtype=torch.double) / length
+    return Twist(slope, torch.zeros_like(slope))
 
 
-def fit_twist(partial: Tensor, final: Tensor, alive: Tensor | None = None) -> Twist:  # (B, n, T), (B, n), (B, n, T)
-    """Least squares of the energy of n texts of each of B prefixes on what it was after t tokens.
+def fit_twist(
+    partial: Tensor,  # (B, n, T)
+    final: Tensor,  # (B, n)
+    alive: Tensor | None = None,  # (B, n, T) bool
+    log_ratio: Tensor | None = None,  # (B, n, T)
+) -> Twist:
+    """Least squares of the energy of n texts of each of B prefixes on what is known of it after t tokens.
 
-    The best twist is psi_t = E[exp(-E) | x_<=t]. Where E is a_t + b_t E(x_<=t) with a normal residual of variance s^2,
-    this is exp(-(a_t + b_t E(x_<=t)) + s^2 / 2), of which b_t is what matters. Particles of one prefix are compared, so
-    the slope is that within prefixes. Texts count while they are `alive`; what has ended has its own energy. Slopes
-    that fewer than three texts would decide are t / T.
+    The best twist is psi_t = E[exp(-E) | x_<=t]. Where E is c + b_t E(x_<=t) + a_t R_t with a normal residual of
+    variance s^2, this is exp(-(c + b_t E(x_<=t) + a_t R_t) + s^2 / 2), of which b_t and a_t are what matters. Particles
+    of one prefix are compared, so the slopes are those within prefixes. Texts count while they are `alive`; what has
+    ended has its own energy. Slopes that fewer than three texts would decide are t / T; without a tilt, R is zero.
     """
     partial, final = partial.double(), final.double()
     counted = torch.ones_like(partial) if alive is None else alive.double()  # (B, n, T)
     number = counted.sum(1)  # (B, T)
 
-    def centre(values: Tensor) -> Tensor:  # (B, n, T) -> (B, 1, T)
-        return ((values * counted).sum(1) / number.clamp(min=1)).unsqueeze(1)
+    def centred(values: Tensor) -> Tensor:  # (B, n, T) -> (B, n, T)
+        mean = (values * counted).sum(1) / number.clamp(min=1)
+        return (values - mean.unsqueeze(1)) * counted
 
-    last = final.unsqueeze(-1).expand_as(partial)
-    own, target = ((values - centre(values)) * counted for values in (partial, last))
-    spread = (own**2).sum((0, 1))  # (T,)
+    last = centred(final.unsqueeze(-1).expand_as(partial))
+    own, drawn = centred(partial), centred(torch.zeros_like(partial) if log_ratio is None else log_ratio.double())
     proportional = proportional_twist(partial.shape[-1])
-    few = (number.sum(0) < 3) | (spread <= 1e-12)
-    return Twist(torch.where(few, proportional.slope, (own * target).sum((0, 1)) / spread.clamp(min=1e-12)))
+    few = (number.sum(0) < 3) | (_over_texts(own, own) <= _NOTHING)
+    alone = _over_texts(own, last) / _over_texts(own, own).clamp(min=_NOTHING)  # (T,)
+    # What R knows beside E(x_<=t): the rest of it after regression on that.
+    along = _over_texts(own, drawn) / _over_texts(own, own).clamp(min=_NOTHING)
+    beside = drawn - along * own
+    owed = torch.where(few, 0.0, _over_texts(beside, last) / _over_texts(beside, beside).clamp(min=_NOTHING))
+    return Twist(torch.where(few, proportional.slope, alone - owed * along), owed)
+
+
+def _over_texts(first: Tensor, second: Tensor) -> Tensor:  # (B, n, T), (B, n, T) -> (T,)
+    return (first * second).sum((0, 1))
 
 
 @dataclass(frozen=True)

@@ -161,15 +161,23 @@ class ResidualEBM(WeighedLM):
             particles=particles,
         )
 
-    def fit_twist(self, prefix_tokens: Tensor, *, length: int, num_samples: int = 64, seed: int = 0) -> Twist:
-        """What the energy of a text so far tells of its last one, by least squares on samples of prefixes (B, P).
+    def fit_twist(
+        self,
+        prefix_tokens: Tensor,  # (B, P)
+        *,
+        length: int,
+        num_samples: int = 64,
+        seed: int = 0,
+        tilt: TokenTilt | None = None,
+    ) -> Twist:
+        """What the energy of a text so far tells of its last one, by least squares on samples of prefixes.
 
-        For `Resampling(twist=...)`, where an energy is no mean over tokens. Take another seed, or other prefixes, than
-        for what it is used for: given the twist, Z^ is unbiased.
+        For `Resampling(twist=...)`, where an energy is no mean over tokens; with a tilt, for texts drawn by it.
+        Take another seed, or other prefixes, than for what it is used for: given the twist, Z^ is unbiased.
         """
         prefix = torch.as_tensor(prefix_tokens).cpu()
-        ids = range(len(prefix))
-        return fit_twist(self, prefix, length=length, num_samples=num_samples, seed=seed, prefix_ids=ids)
+        settings: dict[str, Any] = {"length": length, "num_samples": num_samples, "seed": seed, "tilt": tilt}
+        return fit_twist(self, prefix, prefix_ids=range(len(prefix)), **settings)
 
     def fit_tilt(
         self,
@@ -178,15 +186,14 @@ class ResidualEBM(WeighedLM):
         length: int,
         num_samples: int = 16,
         seed: int = 0,
-        twist: Twist | None = None,
     ) -> TokenTilt:
         """What each next token will add to the energy, guessed from samples of prefixes, for `Resampling(tilt=...)`.
 
-        SMC then draws tokens by that guess too. As for `fit_twist`, take another seed or other prefixes than for what
-        it is used for; with a twist, it should be the same.
+        SMC then draws tokens by that guess too. Fit a twist for the same tilt after it. As there, take another seed or
+        other prefixes than for what it is used for.
         """
         prefix = torch.as_tensor(prefix_tokens).cpu()
-        settings: dict[str, Any] = {"length": length, "num_samples": num_samples, "seed": seed, "twist": twist}
+        settings: dict[str, Any] = {"length": length, "num_samples": num_samples, "seed": seed}
         return fit_tilt(self, prefix, prefix_ids=range(len(prefix)), **settings)[0]
 
     def generate(

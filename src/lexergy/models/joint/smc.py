@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lexergy.core.conditions import UnlikeTrainingWarning
 from lexergy.core.estimation import importance, smc
+from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.core.estimation.smc import Population, Resampling, Twist
 from lexergy.core.random import uniforms
 from lexergy.errors import LexergyError
@@ -199,11 +200,12 @@ def smc_sample(
 
 
 class EnergiesSeen(NamedTuple):
-    """What the energies of n samples of each of B prefixes were after each token, and at last."""
+    """What was known of n texts of each of B prefixes after each token, and their energies at last."""
 
-    partial: Tensor  # (B, n, T)
+    partial: Tensor  # (B, n, T) energies so far
     final: Tensor  # (B, n)
     alive: Tensor  # (B, n, T) bool: whether the text goes on
+    log_ratio: Tensor  # (B, n, T) log P_LM / q so far, zero without a tilt
 
 
 def energies_while_written(
@@ -214,11 +216,12 @@ def energies_while_written(
     num_samples: int,
     seed: int,
     prefix_ids: Sequence[int],
+    tilt: TokenTilt | None = None,
 ) -> EnergiesSeen:
-    """Samples of the LM, looked at after each token."""
+    """Samples of the LM, or of what a tilt makes of it, looked at after each token."""
     check_particles(joint, num_samples, 1)
     shape = (len(prefix), num_samples)
-    seen = Seen(joint, prefix, shape)
+    seen = Seen(joint, prefix, shape, tilt)
     samples = weights_of(joint.lm).sample(
         prefix,
         num_samples=num_samples,
@@ -229,14 +232,17 @@ def energies_while_written(
         resampler=seen,
     )
     final = joint.score(prefix, samples.tokens, samples.features, samples.lengths).double()  # (B, n)
+    assert samples.log_ratio is not None  # zero without a tilt
     for _ in range(length - len(seen.partial)):  # nobody goes on after the last token, or after all have ended
         seen.partial.append(final)
         seen.alive.append(torch.zeros(shape, dtype=torch.bool))
-    return EnergiesSeen(torch.stack(seen.partial, -1), final, torch.stack(seen.alive, -1))
+        seen.log_ratio.append(samples.log_ratio)
+    partial, alive, log_ratio = (torch.stack(part, -1) for part in (seen.partial, seen.alive, seen.log_ratio))
+    return EnergiesSeen(partial, final, alive, log_ratio)
 
 
 def fit_twist(joint: WeighedLM, prefix: Tensor, **settings: Any) -> Twist:  # (B, P)
-    """Least squares of the energies of n samples of each prefix on what they were after each token.
+    """Least squares of the energies of n samples of each prefix on what was known of them after each token.
 
     The samples should not be those of the runs that the twist is for: Z^ is unbiased given the twist. `settings` are
     those of `energies_while_written`.

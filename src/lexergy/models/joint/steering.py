@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation import smc
+from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.core.estimation.smc import Population, Resampling
 from lexergy.core.random import uniforms
 from lexergy.core.vocabulary import VocabularySummary
@@ -48,7 +49,7 @@ class Steering:
         numbers = uniforms(self._seed, self._streams, self._length + length, self._first_run, self._shape[1])  # (B, M)
         before = self.population.num_resamplings
         self.population, ancestors = smc.resample(
-            self.population.weighed(self._twist.log_twist(energy, length) + log_ratio),
+            self.population.weighed(self._twist.log_twist(energy, log_ratio, length) + log_ratio),
             numbers,
             below=self._resampling.below,
             keep_first=self._kept,
@@ -61,19 +62,21 @@ class Steering:
 
 
 class Seen:
-    """The energies of texts so far, after each token."""
+    """What is known of texts after each token: their energies so far, and how their tokens were drawn."""
 
-    def __init__(self, joint: WeighedLM, prefix: Tensor, shape: tuple[int, int]) -> None:
+    def __init__(self, joint: WeighedLM, prefix: Tensor, shape: tuple[int, int], tilt: TokenTilt | None) -> None:
         self.partial: list[Tensor] = []  # (B, n) each
         self.alive: list[Tensor] = []  # (B, n) each
-        self._joint, self._prefix, self._shape = joint, prefix, shape
+        self.log_ratio: list[Tensor] = []  # (B, n) each
+        self._joint, self._prefix, self._shape, self._tilt = joint, prefix, shape, tilt
 
-    def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> None:
-        """Samples of the LM are looked at."""
+    def proposal(self, step: int, logits: Tensor, summary: VocabularySummary) -> Tensor | None:
+        return None if self._tilt is None else self._tilt.tilted(step, logits, summary)
 
     def after(self, length: int, written: Written, pool: PooledStates | None) -> None:
         self.partial.append(energy_so_far(self._joint, self._prefix, length, written, pool).view(self._shape))
         self.alive.append(written.alive.view(self._shape).cpu())
+        self.log_ratio.append(written.log_ratio.view(self._shape).cpu())
 
 
 def energy_so_far(

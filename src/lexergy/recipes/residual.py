@@ -32,6 +32,7 @@ RESERVED_FOLDERS = frozenset(
         "masked_lm",
         "negatives",
         LEARNING_CURVE,
+        "steering",
         "perplexity",
         "sums",
         "baselines",
@@ -171,6 +172,19 @@ class PerplexityRecipe(Section):
         return (self.runs or SMC_RUNS) if self.method == "smc" else None
 
 
+class SteeringRecipe(Section):
+    """What particles of `method: smc` are drawn and resampled by, fitted to each energy on validation prefixes.
+
+    Resampled every so many tokens where the effective sample size is below this share. Without this section tokens are
+    drawn by the LM, and texts weighed by t / T of their energy every four tokens.
+    """
+
+    prefixes: PositiveInt = 96
+    samples: Annotated[int, Field(ge=3)] = 16
+    every: PositiveInt = 1
+    below: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
 class GenerationRecipe(Section):
     """Prompts that the base LM and the joint model continue side by side (Algorithm 1, or SMC)."""
 
@@ -209,7 +223,7 @@ class ResidualRecipe(Recipe):
         (0, 1, 64)
     """
 
-    added_later = frozenset({"baselines"})
+    added_later = frozenset({"baselines", "steering"})
 
     corpus: CorpusRecipe
     windows: WindowsRecipe
@@ -218,6 +232,7 @@ class ResidualRecipe(Recipe):
     negatives: RunNegativesRecipe = RunNegativesRecipe()
     energies: dict[str, AnyEnergyRecipe] = Field(min_length=1)
     baselines: dict[str, BaselineRecipe] = Field({})
+    steering: SteeringRecipe | None = None
     perplexity: PerplexityRecipe | None = PerplexityRecipe()
     generation: GenerationRecipe | None = None
     engine: EngineRecipe = Field(default=EngineRecipe(), exclude=True)  # decides no result
@@ -249,6 +264,11 @@ class ResidualRecipe(Recipe):
     def trained_energies(self) -> list[str]:
         """The names of those that are not."""
         return [name for name in self.energies if name not in self.sums]
+
+    @property
+    def steered_energies(self) -> list[str]:
+        """The names of those that know something of a text before its end."""
+        return [name for name in self.energies if _reads_states(self, name)]
 
     @property
     def fitted_energies(self) -> list[str]:
@@ -334,6 +354,11 @@ def _check_smc(recipe: ResidualRecipe) -> None:
                 f"`{asked[0]}.method` is smc and the energy `{name}` of kind `{energy.kind}` reads whole texts only; "
                 "expected energies on the LM's states (kind states or fitted_states); or leave `method` out"
             )
+    if recipe.steering is not None and not recipe.steered_energies:
+        raise ValueError(
+            "`steering` is given and all energies read whole texts only; expected one on the LM's states (kind states "
+            "or fitted_states); or leave the section out"
+        )
 
 
 def _reads_states(recipe: ResidualRecipe, name: str) -> bool:

@@ -4,13 +4,16 @@ import os
 
 import pytest
 
+from lexergy.core.estimation.smc import Resampling
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.pages.run import write_report
 from lexergy.report.perplexity import perplexity_table
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST, read_stage
 from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.evaluate import evaluate_again
 from lexergy.tasks.residual.run import run
+from lexergy.tasks.residual.steering import resampling_of
 from toys.recipes import TRAINING, residual_recipe
 
 ENERGIES = {
@@ -45,6 +48,48 @@ def test_the_perplexity_is_that_of_the_joint_model_by_smc(by_smc, name):
     assert (found.perplexity.num_samples, found.perplexity.num_particles) == (3, 4)
     assert 1 <= found.perplexity.num_ancestors <= 4
     assert found.lm_energies.shape == (6, 0)  # no plain samples of the LM were drawn
+
+
+@pytest.fixture(scope="module")
+def steered(tiny_corpus, tmp_path_factory):
+    recipe = recipe_of(tiny_corpus, **SMC, steering={"prefixes": 4, "samples": 8, "every": 2})
+    return run(recipe, tmp_path_factory.mktemp("runs") / "steered", progress=False)
+
+
+@pytest.mark.parametrize("name", list(ENERGIES))
+def test_particles_are_steered_by_what_was_fitted_to_their_energy(steered, by_smc, name):
+    context, found = RunContext(steered.recipe, steered.folder), steered.energies[name].perplexity
+    resampling = resampling_of(context, name, context.recipe.windows.continuation)
+    assert (resampling.every, resampling.below) == (2, 1.0)
+    assert float(resampling.tilt.of_likelihood.abs().max()) > 0
+    seed = read_stage(steered.folder / ("sums" if name == "total" else "perplexity")).seed
+    settings = {"num_samples": 4, "seed": seed, "method": "smc", "num_runs": 3}
+    expected = context.joint(name).perplexity(context.test_windows, **settings, resampling=resampling)
+    assert found.bound == pytest.approx(expected.bound, rel=1e-5)
+    assert found.bound != pytest.approx(by_smc.energies[name].perplexity.bound, rel=1e-9)
+    (again,) = evaluate_again(steered, [name], found.num_windows, 4, seed, num_runs=3).values()
+    assert again.bound == pytest.approx(found.bound, rel=1e-5)
+
+
+def test_other_texts_than_those_it_was_fitted_to_are_not_steered(steered, by_smc):
+    context = RunContext(steered.recipe, steered.folder)
+    length = context.recipe.windows.continuation
+    plain = (
+        resampling_of(context, "states", length + 1),
+        resampling_of(context, "states", length, truncated=True),
+        resampling_of(RunContext(by_smc.recipe, by_smc.folder), "states", length),
+    )
+    assert plain == (Resampling(),) * 3
+
+
+def test_another_steering_redoes_what_was_drawn_by_it(steered, tiny_corpus):
+    def made() -> dict[str, int]:
+        return {path.parent.name: os.stat(path).st_mtime_ns for path in steered.folder.glob(f"*/{MANIFEST}")}
+
+    before = made()
+    run(recipe_of(tiny_corpus, **SMC, steering={"prefixes": 4, "samples": 8}), steered.folder, progress=False)
+    changed = {stage for stage, when in made().items() if before[stage] != when}
+    assert changed == {"steering", "perplexity", "sums", "samples"}
 
 
 def test_prompts_are_continued_by_smc(by_smc):

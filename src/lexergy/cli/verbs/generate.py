@@ -178,8 +178,10 @@ def generate(
     chosen = choose_energy(result, energy)
     from lexergy.progress import counted
     from lexergy.tasks.residual.context import RunContext  # seconds to import: after what may be mistaken
+    from lexergy.tasks.residual.steering import resampling_of
 
-    joint = RunContext(result.recipe, result.folder).joint(chosen)
+    context = RunContext(result.recipe, result.folder)
+    joint = context.joint(chosen)
     if token_by_token is not None:
         top_k = top_k or DEFAULT_TOP_K
         with counted("tokens", top_k * token_by_token * max_new_tokens * (max_new_tokens - 1) // 2):
@@ -200,6 +202,9 @@ def generate(
         _print_long(text, chosen, long, as_json)
         return
     settings |= {"max_new_tokens": max_new_tokens, "target_ess": target_ess, "max_candidates": max_candidates}
+    if method == MethodChoice.SMC:
+        truncated = top_k is not None or settings["top_p"] is not None or temperature != 1
+        settings["resampling"] = resampling_of(context, chosen, max_new_tokens, truncated=truncated)
     with counted("tokens", candidates * max_new_tokens):
         generation = joint.generate(text, method=method.value, **settings)
     _print(text, chosen, generation, show, as_json)

@@ -220,11 +220,30 @@ def energies_while_written(
 ) -> EnergiesSeen:
     """Samples of the LM, or of what a tilt makes of it, looked at after each token."""
     check_particles(joint, num_samples, 1)
+
+    def compute(group: slice, first: int, count: int) -> EnergiesSeen:
+        return _looked_at(joint, prefix[group], length, (first, count), seed, list(prefix_ids)[group], tilt)
+
+    return in_batches(compute, len(prefix), num_samples, ROWS_PER_BATCH)
+
+
+def _looked_at(
+    joint: WeighedLM,
+    prefix: Tensor,  # (B, P)
+    length: int,
+    numbers: tuple[int, int],  # the first sample, and how many
+    seed: int,
+    prefix_ids: Sequence[int],
+    tilt: TokenTilt | None,
+) -> EnergiesSeen:
+    """All of them as one batch."""
+    first_sample, num_samples = numbers
     shape = (len(prefix), num_samples)
     seen = Seen(joint, prefix, shape, tilt)
     samples = weights_of(joint.lm).sample(
         prefix,
         num_samples=num_samples,
+        first_sample=first_sample,
         max_new_tokens=length,
         seed=seed,
         prefix_ids=prefix_ids,

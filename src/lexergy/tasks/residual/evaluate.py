@@ -1,6 +1,6 @@
 """The perplexity of joint models, several energies at once on the same samples, streamed and resumable."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -27,6 +27,7 @@ from lexergy.runs.records import (
 )
 from lexergy.runs.shards import ShardStore, num_shards, shard_rows
 from lexergy.tasks.residual.context import RunContext
+from lexergy.tasks.residual.steering import resampling_of
 
 
 def evaluate(
@@ -37,6 +38,7 @@ def evaluate(
     seed: int,
     *,
     num_runs: int | None = None,
+    resampling: Mapping[str, Resampling] | None = None,
     store: ShardStore | None = None,
     progress: bool = True,
 ) -> dict[str, PerplexityEstimate]:
@@ -44,9 +46,11 @@ def evaluate(
 
     Only log-weights are kept, never samples. With a `store`, whose provenance must name LM, energies,
     windows, `num_samples`, `num_runs` and `seed`, a killed evaluation goes on where it was. With `num_runs`, by so many
-    runs of SMC of `num_samples` particles each, whose texts are those of one energy: they are drawn for each anew.
+    runs of SMC of `num_samples` particles each, whose texts are those of one energy: they are drawn for each anew, by
+    its own `resampling`.
     """
-    table = collect_weights(lm, energies, windows, num_samples, seed, num_runs=num_runs, store=store, progress=progress)
+    settings: dict[str, Any] = {"num_runs": num_runs, "resampling": resampling, "store": store, "progress": progress}
+    table = collect_weights(lm, energies, windows, num_samples, seed, **settings)
 
     def tensor(column: str) -> Tensor:
         return torch.from_numpy(from_column(table.column(column)))
@@ -87,7 +91,13 @@ def evaluate_again(
     """
     context = RunContext(result.recipe, result.folder)
     energies = {name: context.energy(name) for name in names}
-    return evaluate(context.lm, energies, context.some_test_windows(num_windows), num_samples, seed, num_runs=num_runs)
+    windows, resampling = context.some_test_windows(num_windows), None if num_runs is None else steered(context, names)
+    return evaluate(context.lm, energies, windows, num_samples, seed, num_runs=num_runs, resampling=resampling)
+
+
+def steered(context: RunContext, names: Iterable[str]) -> dict[str, Resampling]:
+    """By what the runs of each energy are resampled on the run's windows."""
+    return {name: resampling_of(context, name, context.recipe.windows.continuation) for name in names}
 
 
 def collect_weights(
@@ -98,6 +108,7 @@ def collect_weights(
     seed: int,
     *,
     num_runs: int | None = None,
+    resampling: Mapping[str, Resampling] | None = None,
     store: ShardStore | None = None,
     progress: bool = True,
 ) -> pa.Table:
@@ -109,8 +120,8 @@ def collect_weights(
         raise LexergyError("no energy was given; expected at least one to evaluate.")
     if store is None:
         with TemporaryDirectory() as folder:
-            settings: dict[str, Any] = {"num_runs": num_runs, "store": ShardStore(folder, {}), "progress": progress}
-            return collect_weights(lm, energies, windows, num_samples, seed, **settings)
+            settings: dict[str, Any] = {"num_runs": num_runs, "resampling": resampling, "progress": progress}
+            return collect_weights(lm, energies, windows, num_samples, seed, store=ShardStore(folder, {}), **settings)
     opened = {name: energy_on(lm, energy) for name, energy in energies.items()}
     # A shard is what one batch samples, so that its prefixes are prefilled once.
     per_shard = max(1, ROWS_PER_BATCH // num_samples)
@@ -119,7 +130,7 @@ def collect_weights(
         rows = shard_rows(shard, len(windows), per_shard)
         if num_runs is None:
             return _weigh(lm, opened, windows, rows, num_samples, seed)
-        return _run_beside(lm, opened, windows, rows, num_samples, num_runs, seed)
+        return _run_beside(lm, opened, windows, rows, num_samples, num_runs, seed, resampling or {})
 
     shards = num_shards(len(windows), per_shard)
     store.fill(shards, compute, "perplexity", progress=progress)
@@ -149,6 +160,7 @@ def _run_beside(
     num_particles: int,
     num_runs: int,
     seed: int,
+    resampling: Mapping[str, Resampling],
 ) -> pa.Table:
     rows = windows.select(list(ids))
     columns = _of_people(lm, energies, rows, ids)
@@ -161,7 +173,7 @@ def _run_beside(
             num_runs=num_runs,
             seed=seed,
             prefix_ids=ids,
-            resampling=Resampling(),
+            resampling=resampling.get(name, Resampling()),
         )
         columns[weights_column(name)] = to_column(log_z.numpy())  # (B, M)
         columns[own_column(name)] = to_column(own.numpy())  # (B,)

@@ -15,7 +15,6 @@ from lexergy.models.energies import SumEnergy
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.models.joint.sampling import UnreliableWeightsWarning
 from lexergy.progress import progress_bar
-from lexergy.recipes.residual import GenerationRecipe
 from lexergy.runs.columns import from_column, to_column
 from lexergy.runs.records import (
     BASE_COLUMN,
@@ -31,7 +30,8 @@ from lexergy.runs.records import (
 from lexergy.runs.stages import Facts, Stage
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
-from lexergy.tasks.residual.evaluate import evaluate
+from lexergy.tasks.residual.evaluate import evaluate, steered
+from lexergy.tasks.residual.steering import resampling_of
 
 CANDIDATES_KEPT = 5
 
@@ -42,7 +42,7 @@ def measure_perplexity(context: RunContext, stage: OpenStage) -> Facts:
 
 
 def _measure(context: RunContext, names: Iterable[str], stage: OpenStage) -> Facts:
-    recipe = context.recipe.perplexity
+    recipe, names = context.recipe.perplexity, list(names)
     assert recipe is not None
     windows = context.test_windows
     estimates = evaluate(
@@ -52,6 +52,7 @@ def _measure(context: RunContext, names: Iterable[str], stage: OpenStage) -> Fac
         recipe.samples,
         stage.seed,
         num_runs=recipe.num_runs,
+        resampling=None if recipe.num_runs is None else steered(context, names),
         store=stage.store(WEIGHTS_FOLDER, seed=stage.seed),
         progress=stage.progress,
     )
@@ -106,12 +107,18 @@ def generate_samples(context: RunContext, stage: OpenStage) -> Facts:
     joints = {name: context.joint(name) for name in {item[2] for item in missing}}
     with progress_bar("samples", len(wanted), stage.progress, completed=len(wanted) - len(missing)) as bar:
         for path, prompt, name in missing:
-            write_generation(path, _generate(joints[name], recipe, prompt, name, stage.seed))
+            write_generation(path, _generate(context, joints[name], prompt, name, stage.seed))
             bar.advance()
     return {"prompts": len(recipe.prompts)}
 
 
-def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: str, seed: int) -> GenerationResult:
+def _generate(context: RunContext, joint: ResidualEBM, prompt: str, name: str, seed: int) -> GenerationResult:
+    recipe = context.recipe.generation
+    assert recipe is not None
+    resampling = None
+    if recipe.method == "smc":
+        truncated = recipe.top_k is not None or recipe.top_p is not None
+        resampling = resampling_of(context, name, recipe.max_new_tokens, truncated=truncated)
     with warnings.catch_warnings():
         # Heavy-tailed weights are told by the k-hat in the result; how prompts differ from windows, by the recipe.
         warnings.simplefilter("ignore", UnreliableWeightsWarning)
@@ -124,6 +131,7 @@ def _generate(joint: ResidualEBM, recipe: GenerationRecipe, prompt: str, name: s
             top_p=recipe.top_p,
             seed=seed,
             method=recipe.method,
+            resampling=resampling,
         )
     candidates = generation.candidates
     return GenerationResult(

@@ -36,6 +36,7 @@ from lexergy.tasks.residual.negatives import (
     decoding_key,
     features_key,
 )
+from lexergy.tasks.residual.steering import STEERING, fit_steering
 
 
 def run(recipe: ResidualRecipe, folder: str | Path, *, progress: bool = True) -> RunResult:
@@ -112,17 +113,20 @@ class _Run:
         negatives = self._negatives(windows, base["lm"])
         trained = self._trained_energies(negatives, base)
         sums = self._sums(negatives, trained)
+        energies = [*trained.values(), *sums]
+        steering = self._steering(windows, base["lm"], energies)
         if self.recipe.perplexity is not None:
-            perplexity = self._perplexity(windows, base["lm"], list(trained.values()))
+            steered = steering if self.recipe.perplexity.method == "smc" else []
+            perplexity = self._perplexity(windows, base["lm"], [*trained.values(), *steered])
             if sums:
                 self._measured_sums(perplexity, sums)
-        energies = [*trained.values(), *sums]
         if self.recipe.baselines:
             starts = {"ralm": base["lm"], "lora": frozen, "balm": tokenizer}
             baselines = [self._baseline(name, starts[own.kind]) for name, own in self.recipe.baselines.items()]
             self._baselines(windows, base["lm"], baselines)
         if self.recipe.generation is not None:
-            self._samples(base["lm"], energies)
+            steered = steering if self.recipe.generation.method == "smc" else []
+            self._samples(base["lm"], [*energies, *steered])
 
     def _check_scores(self) -> None:
         """Refuse a perplexity that the LM cannot give, before its samples are paid for."""
@@ -259,6 +263,13 @@ class _Run:
             partial(fit_energy if is_fitted else train_energy, self.context, name, negatives),
             together=not is_fitted,
         )
+
+    def _steering(self, windows: Stage, lm: Stage, energies: list[Stage]) -> list[Stage]:
+        """What particles are drawn and resampled by, if the recipe asks for it."""
+        if self.recipe.steering is None:
+            return []
+        config = {**self.plain["steering"], "validation": windows.facts["digests"]["validation"]}
+        return [self.stage(STEERING, config, [lm, *energies], partial(fit_steering, self.context))]
 
     def _perplexity(self, windows: Stage, lm: Stage, energies: list[Stage]) -> Stage:
         config = {**self.plain["perplexity"], "test": windows.facts["digests"]["test"]}

@@ -17,7 +17,7 @@ from lexergy.tasks.residual.context import RunContext
 STEERING = "steering"
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def fit_steering(context: RunContext, stage: OpenStage) -> Facts:
     """Fit both to samples of validation prefixes; the twist to texts drawn by the tilt, from other random numbers."""
     recipe = context.recipe.steering

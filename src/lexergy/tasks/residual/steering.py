@@ -28,7 +28,7 @@ def fit_steering(context: RunContext, stage: OpenStage) -> Facts:
         "num_samples": recipe.samples,
         "prefix_ids": range(len(prefixes)),
     }
-    facts: Facts = {"prefixes": len(prefixes)}
+    fitted: Facts = {}
     names = context.recipe.steered_energies
     with progress_bar(STEERING, len(names), stage.progress) as bar:
         for name in names:
@@ -38,9 +38,9 @@ def fit_steering(context: RunContext, stage: OpenStage) -> Facts:
             twist = fit_twist(*seen)
             save_file({**twist._asdict(), **tilt._asdict()}, stage.folder / _file(name))
             weights = seen.log_ratio[..., -1] - seen.final  # (B, n)
-            facts[name] = {"explained": explained, "variance_of_log_weights": float(weights.var(1).mean())}
+            fitted[name] = {"explained": explained, "variance_of_log_weights": float(weights.var(1).mean())}
             bar.advance()
-    return facts
+    return {"prefixes": len(prefixes), "energies": fitted}
 
 
 def resampling_of(context: RunContext, name: str, length: int, *, truncated: bool = False) -> Resampling:

@@ -9,7 +9,7 @@ from lexergy.core.estimation.proposals import TokenTilt
 from lexergy.core.estimation.smc import Resampling, Twist, fit_twist
 from lexergy.models.joint.smc import energies_while_written
 from lexergy.models.joint.tilts import fit_tilt
-from lexergy.progress import progress_bar
+from lexergy.progress import counted
 from lexergy.runs.stages import Facts, stage_seed
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
@@ -30,16 +30,15 @@ def fit_steering(context: RunContext, stage: OpenStage) -> Facts:
     }
     fitted: Facts = {}
     names = context.recipe.steered_energies
-    with progress_bar(STEERING, len(names), stage.progress) as bar:
+    tokens = 2 * len(names) * len(prefixes) * recipe.samples * context.recipe.windows.continuation
+    with counted("tokens", tokens, stage.progress):
         for name in names:
             joint = context.joint(name)
             tilt, explained = fit_tilt(joint, prefixes, seed=stage_seed(stage.seed, "tilt"), **settings)
             seen = energies_while_written(joint, prefixes, seed=stage_seed(stage.seed, "twist"), tilt=tilt, **settings)
-            twist = fit_twist(*seen)
-            save_file({**twist._asdict(), **tilt._asdict()}, stage.folder / _file(name))
+            save_file({**fit_twist(*seen)._asdict(), **tilt._asdict()}, stage.folder / _file(name))
             weights = seen.log_ratio[..., -1] - seen.final  # (B, n)
             fitted[name] = {"explained": explained, "variance_of_log_weights": float(weights.var(1).mean())}
-            bar.advance()
     return {"prefixes": len(prefixes), "energies": fitted}
 
 

@@ -84,10 +84,10 @@ def sample_batch(
     pool = None
     if features is not None:
         pool = pooled_given(lm, prefix, sampling.given_length, features).continued(num_samples, length)
-    first_logits, rows = lm.continuations(prefix, num_samples, length)
+    layers = () if features is None else features.layers
+    first_logits, rows = lm.continuations(prefix, num_samples, length, layers)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
     written = Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
-    reads_states = features is not None and bool(features.layers)
     given = lm.contexts(prefix)[:, -1].repeat_interleave(num_samples, 0)  # (R, n)
     with _threads_beside(rows, len(logits)):
         for step in range(length):
@@ -101,14 +101,14 @@ def sample_batch(
             if pool is not None and summary is not None:
                 pool.add_statistics(step, logits, chosen, summary)
             last = step == length - 1 or written.has_ended()
-            if last and not reads_states:
+            if last and not layers:
                 break
             output: Any = rows.feed(
                 chosen.unsqueeze(-1),
                 model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
-                output_hidden_states=reads_states,
+                output_hidden_states=bool(layers),
             )
-            if pool is not None and reads_states:
+            if pool is not None and layers:
                 pool.add_states(output.hidden_states, counted.unsqueeze(-1))
             if last:
                 break

@@ -108,8 +108,7 @@ class FrozenModel(LanguageModel):
 
     def forbid_(self, logits: Tensor) -> Tensor:
         """Change logits (..., V) so that the forbidden tokens cannot be drawn."""
-        index = self.forbidden_index()
-        return logits.index_fill_(-1, index, NEVER) if len(index) else logits
+        return logits.index_fill_(-1, self.forbidden_index(), NEVER) if self.forbidden_tokens else logits
 
     def forbidden_index(self) -> Tensor:
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)

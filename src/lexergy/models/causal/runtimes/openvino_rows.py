@@ -138,12 +138,14 @@ class OpenVinoContinuations:
         rows, count = embedded.shape[:2]
         self._fed = rows * count
         missing = max(0, self._least - self._fed)
-        states = torch.nn.functional.pad(embedded.flatten(0, 1), (0, 0, 0, missing))
+        states = embedded.flatten(0, 1)
+        if missing:
+            states = torch.nn.functional.pad(states, (0, 0, 0, missing))
         turns = self._turns[:, self._length : self._length + count]  # (2, T, 1, 1, d)
         if count > 1:  # where one token is fed, all rows stand at the same position
             turns = torch.nn.functional.pad(turns.repeat(1, rows, 1, 1, 1), (0, 0) * 3 + (0, missing))
         for place, memory in enumerate((states, *turns)):
-            self._give(place, memory.contiguous())
+            self._put_in(place, memory)
         self._tell_sequences(count, missing)
         self._layers.infer()
         self._length += count
@@ -190,6 +192,14 @@ class OpenVinoContinuations:
                 self._blocks[layer, which, : len(full)] = full
                 own = self._own[layer, which, :, 0].unflatten(0, (self._prefixes, samples))  # (B, K, Hkv, BLOCK, d)
                 own[..., :rest, :] = memory[:, None, :, cut:]
+
+    def _put_in(self, place: int, values: Tensor) -> None:
+        """These values into the memory of an input, new memory only where their shape is new: to tell of it is dear."""
+        known = self._held.get(place)
+        if known is not None and known[0].shape == values.shape:
+            known[0].copy_(values)
+        else:
+            self._give(place, values.clone(memory_format=torch.contiguous_format))
 
     def _give(self, place: int, memory: Tensor) -> None:
         """Let the graph read this input where it lies."""

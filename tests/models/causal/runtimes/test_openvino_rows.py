@@ -14,11 +14,11 @@ from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import (
     _KEPT,
-    MANY_ROWS,
     Form,
     OpenVinoSteps,
     compiled,
     computes_in,
+    many_rows,
     product_in_eight_bits,
 )
 from lexergy.models.causal.runtimes.openvino_weights import _rounded, eight_bits, numbered
@@ -261,8 +261,8 @@ def test_few_rows_read_whole_numbers_to_the_same_logits():
     with torch.no_grad():
         model.model.norm.weight.mul_(1)  # what was written past torch is known by its version
     assert compiled(model, 1).name == "openvino, as numbers"
-    assert compiled(model, 1) is compiled(model, MANY_ROWS - 1)
-    assert compiled(model, MANY_ROWS).name == "openvino"
+    assert compiled(model, 1) is compiled(model, many_rows() - 1)
+    assert compiled(model, many_rows()).name == "openvino"
     for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 3, 5):
         assert logits < 1e-4
         assert states < 1e-5
@@ -272,11 +272,11 @@ def test_batches_and_chunks_are_computed_as_the_whole_call_is():
     model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
     numbered_weights(model)
     lm, prefix = CausalLM(model, runtime="openvino"), random_tokens(1, 5, vocab_size=VOCAB)
-    wanted = {"num_samples": MANY_ROWS, "max_new_tokens": 3}
-    lm.sample(prefix, **wanted, rows_per_batch=7)
-    list(lm.sample_chunks(prefix, **wanted, chunk_size=50))
+    wanted = {"num_samples": many_rows(), "max_new_tokens": 3}
+    lm.sample(prefix, **wanted, rows_per_batch=3)
+    list(lm.sample_chunks(prefix, **wanted, chunk_size=2))
     assert list(_KEPT[model].steps) == [Form("float32", False)]
-    lm.sample(prefix, num_samples=4, max_new_tokens=3)
+    lm.sample(prefix, num_samples=many_rows() - 1, max_new_tokens=3)
     assert sorted(_KEPT[model].steps) == [Form("float32", False), Form("float32", True)]
 
 

@@ -91,12 +91,12 @@ def _descend(weights: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:  # (N, 
     while levels[-1].shape[1] > 1:
         levels.append(levels[-1].sum(-1).unflatten(-1, (-1, FAN)))
     rows = torch.arange(len(weights), device=weights.device)
-    index = torch.zeros_like(rows)
+    index, nothing = torch.zeros_like(rows), weights.new_zeros(())
     for level in reversed(levels):
         ways = level[rows, index]  # (N, FAN)
         reached = ways.cumsum(-1)
         total = reached[:, -1]
-        target = torch.minimum(numbers[:, 0] * total, torch.nextafter(total, torch.zeros_like(total)))
+        target = torch.minimum(numbers[:, 0] * total, torch.nextafter(total, nothing))
         way = (reached <= target.unsqueeze(-1)).sum(-1)
         index = index * FAN + way
         if numbers.shape[-1] > 1:
@@ -113,6 +113,8 @@ def _candidates(logits: Tensor, decoding: Decoding, summary: VocabularySummary |
     if decoding.top_k is not None:
         maxima = block_maxima(logits) if summary is None else summary.maximum
         values, tokens = _top(logits, min(decoding.top_k, vocab_size), maxima)
+        if decoding.top_p is None:
+            return values, tokens
         log_total = values.double().logsumexp(-1, keepdim=True)
     else:
         summary = summary or summarise(logits)

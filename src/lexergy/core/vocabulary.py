@@ -4,6 +4,7 @@ Logits (N, V) with tens of thousands of tokens do not fit a processor's cache, s
 much as a layer of the model. Here every chunk is read once and everything is computed while it is at hand.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 BLOCK = 128  # tokens; a power of two
 NEVER = -1e9  # a logit of probability zero, which times zero is zero
+_LOG2_E = math.log2(math.e)
 _CHUNK = 2**18  # logits at hand at once: with what is made of them, what the second cache of a core holds
 
 
@@ -111,17 +113,22 @@ def _summarise_blocks(blocks: Tensor, room: list[Tensor]) -> tuple[Tensor, Tenso
     maximum = _largest(blocks)  # (n, blocks)
     if not room or room[0].shape != blocks.shape:
         room[:] = torch.empty_like(blocks), torch.empty_like(blocks)
-    shifted = torch.sub(blocks, maximum.unsqueeze(-1), out=room[0])
-    weights = torch.exp(shifted, out=room[1])
+    shifted = _in_twos(torch.sub(blocks, maximum.unsqueeze(-1), out=room[0]))
+    weights = torch.exp2(shifted, out=room[1])
     total = _sum(weights)
-    first = _sum(weights.mul_(shifted))
-    second = _sum(weights.mul_(shifted))
+    first = _sum(weights.mul_(shifted)) / _LOG2_E
+    second = _sum(weights.mul_(shifted)) / _LOG2_E**2
     return maximum, total, first, second
 
 
 def _log_mass(blocks: Tensor) -> tuple[Tensor]:
     maximum = _largest(blocks)
-    return (maximum.double() + _sum((blocks - maximum.unsqueeze(-1)).exp_()).double().log(),)
+    return (maximum.double() + _sum(_in_twos(blocks - maximum.unsqueeze(-1)).exp2_()).double().log(),)
+
+
+def _in_twos(exponents: Tensor) -> Tensor:
+    """Of e into those of 2, in place: on an AMD EPYC torch's powers of two take a third of the time."""
+    return exponents.mul_(_LOG2_E)
 
 
 def _largest(blocks: Tensor) -> Tensor:

@@ -61,11 +61,12 @@ def rows_of(prefix, samples):
 def test_logits_and_states_do_not_depend_on_how_tokens_are_fed(precision, threads):
     """Bit for bit: one by one, several or all at once, alone or beside others, fewer rows than threads or more."""
     model, tokens = llama(), random_tokens(6, 70, vocab_size=VOCAB)
-    expected = compiled(model, 1, precision).read(tokens, with_states=True)
+    expected = compiled(model, 1, precision, [1]).read(tokens, with_states=True)
+    assert list(expected.hidden_states) == [0, 1, 2]
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        steps = compiled(model, 1, precision)
+        steps = compiled(model, 1, precision, [1])
         for rows, lengths in ((6, [1] * 25), (1, [1] * 25), (2, [3, 1, 7, 14]), (4, [25])):
             fed = steps.rows(steps.prefill(tokens[:rows, :45]).shared, rows, 25)
             place = 45
@@ -73,11 +74,21 @@ def test_logits_and_states_do_not_depend_on_how_tokens_are_fed(precision, thread
                 given = fed.feed(part, output_hidden_states=True)
                 own = (slice(None, rows), slice(place, place + part.shape[1]))
                 assert torch.equal(given.logits, expected.logits[own])
-                for states, same in zip(given.hidden_states, expected.hidden_states, strict=True):
-                    assert torch.equal(states, same[own])
+                for layer, states in given.hidden_states.items():
+                    assert torch.equal(states, expected.hidden_states[layer][own])
                 place += part.shape[1]
     finally:
         torch.set_num_threads(before)
+
+
+def test_which_states_a_graph_shows_does_not_change_them(precision):
+    model, tokens = llama(), random_tokens(6, 70, vocab_size=VOCAB)
+    first = compiled(model, 1, precision).read(tokens, with_states=True)
+    plain = {layer: states.clone() for layer, states in first.hidden_states.items()} | {"logits": first.logits.clone()}
+    shown = compiled(model, 1, precision, [1]).read(tokens, with_states=True)
+    assert torch.equal(shown.logits, plain["logits"])
+    assert list(plain) == [0, 2, "logits"]
+    assert torch.equal(shown.hidden_states[2], plain[2])
 
 
 def test_it_is_near_the_lm_in_float32_and_not_the_same(lm, prefix):

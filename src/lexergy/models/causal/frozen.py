@@ -108,21 +108,21 @@ class FrozenModel(LanguageModel):
 
     def forbid_(self, logits: Tensor) -> Tensor:
         """Change logits (..., V) so that the forbidden tokens cannot be drawn."""
-        index = self.forbidden_index()
-        return logits.index_fill_(-1, index, NEVER) if len(index) else logits
+        return logits.index_fill_(-1, self.forbidden_index(), NEVER) if self.forbidden_tokens else logits
 
     def forbidden_index(self) -> Tensor:
         return torch.tensor(self.forbidden_tokens, dtype=torch.long, device=self.device)
 
-    def reader(self) -> Steps:
+    def reader(self, layers: Collection[int] = ()) -> Steps:
         """Who computes what is scored and not sampled: torch, which need not be compiled, or the sampler's runtime.
 
-        Of an LM in bfloat16 or int8 only the sampler's own graph gives the numbers that the sampler sees.
+        The states of these layers can be had from it. Of an LM in bfloat16 or int8 only the sampler's own graph gives
+        the numbers that the sampler sees.
         """
-        return self._steps(1) if self._reads_as_it_samples else TorchSteps(self.model)
+        return self._steps(1, layers) if self._reads_as_it_samples else TorchSteps(self.model)
 
-    def _steps(self, num_rows: int) -> Steps:
-        return steps_of(self.model, self.runtime, self._rows_of_call or num_rows, self.precision)
+    def _steps(self, num_rows: int, layers: Collection[int] = ()) -> Steps:
+        return steps_of(self.model, self.runtime, self._rows_of_call or num_rows, self.precision, layers)
 
     def prefill(self, prefix: Tensor) -> Prefilled:  # (B, P)
         """Run the prefixes once, to score what follows."""
@@ -134,12 +134,17 @@ class FrozenModel(LanguageModel):
 
         return self.remember("prefix", (steps.name,), prefix, run)
 
-    def continuations(self, prefix: Tensor, num_samples: int, max_length: int) -> tuple[Tensor, Rows]:
-        """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token."""
+    def continuations(
+        self, prefix: Tensor, num_samples: int, max_length: int, layers: Collection[int] = ()
+    ) -> tuple[Tensor, Rows]:
+        """The logits (B, V) after each prefix, and K rows per prefix that can be fed token by token.
+
+        Of what is fed the states of these layers can be had.
+        """
         if not self.shares_prefix(prefix.shape[1] + max_length):
             return self.prefill(prefix).logits, RepeatedPrefix(self.model, self.with_start(prefix), num_samples)
         num_rows = len(prefix) * num_samples
-        steps = self._steps(num_rows)
+        steps = self._steps(num_rows, layers)
         prefilled = self._prefill(prefix, steps)
         return prefilled.logits, steps.rows(prefilled.shared, num_rows, max_length)
 

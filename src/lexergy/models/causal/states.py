@@ -1,6 +1,6 @@
 """Reading a frozen LM's states: pools of them over continuations, drawn or given."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -59,8 +59,8 @@ class PooledStates:
     def add_statistics(self, step: int, logits: Tensor, tokens: Tensor, summary: VocabularySummary) -> None:
         self.statistics[:, self.given + step] = token_statistics(logits, tokens, summary)
 
-    def add_states(self, hidden_states: Sequence[Tensor], inside: Tensor) -> None:
-        """hidden_states: per layer (R, T, D); inside (R, T): which of the tokens count."""
+    def add_states(self, hidden_states: Mapping[int, Tensor] | Sequence[Tensor], inside: Tensor) -> None:
+        """hidden_states: by layer (R, T, D); inside (R, T): which of the tokens count."""
         for place, layer in enumerate(self.features.layers):
             self.states[:, place] += (hidden_states[layer].float() * inside.unsqueeze(-1)).sum(1)
 
@@ -102,7 +102,7 @@ def _pool(
     counted = inside(lengths, length)  # (B, C)
     pool = PooledStates.empty(features, len(tokens), length, lm.hidden_size, lm.device)
     done = 0
-    for rows, logits, states in row_logits(lm, tokens, prefix_length, with_states=bool(features.layers)):
+    for rows, logits, states in row_logits(lm, tokens, prefix_length, features.layers):
         part = pool.rows(slice(done, done + len(rows)))
         for step in range(length):
             distribution = logits[:, step]
@@ -128,7 +128,7 @@ def marked_features(
     few = rows_at_once(tokens.shape[1] - shared_length, lm.vocab_size)
     parts = []
     for rows, marks in zip(tokens.split(few), marked[:, shared_length:].split(few), strict=True):
-        _, logits, states = shared_row_logits(lm, rows, shared_length, bool(features.layers))
+        _, logits, states = shared_row_logits(lm, rows, shared_length, features.layers)
         counts = marks.sum(1)  # (b,)
         predicted = logits[marks]  # (M, V)
         statistics = token_statistics(predicted, rows[:, shared_length:][marks], summarise(predicted))  # (M, 4)
@@ -146,7 +146,7 @@ def token_features(lm: FrozenModel, tokens: Tensor, features: StateFeatures) -> 
     length = tokens.shape[1] - 1
     parts = []
     for rows in tokens.split(rows_at_once(length, lm.vocab_size)):
-        _, logits, states = whole_row_logits(lm, rows, length, bool(features.layers))
+        _, logits, states = whole_row_logits(lm, rows, length, features.layers)
         distributions = logits.flatten(0, 1)  # (b C, V)
         statistics = token_statistics(distributions, rows[:, 1:].flatten(), summarise(distributions)).unflatten(
             0, (len(rows), -1)
@@ -209,7 +209,7 @@ def next_token_features(
     features.check(lm.num_layers)
     prefix, count = lm.check_prefix(prefix, 1), len(tokens)
     pool = pooled_given(lm, prefix, given_length, features).continued(count, 1)
-    first_logits, rows = lm.continuations(prefix, count, 1)
+    first_logits, rows = lm.continuations(prefix, count, 1, features.layers)
     distributions = lm.correct(first_logits.clone(), lm.contexts(prefix)[:, -1])  # (B, V)
     summary = VocabularySummary(*(part.repeat_interleave(count, 0) for part in summarise(distributions)))
     fed = tokens.to(lm.device).repeat(len(prefix))  # (B M,)

@@ -104,13 +104,13 @@ class ZeroShotReader:
         sampling = None if self.scorer == BITS_RATIO else self.second
         parts = []
         for few in rows.split(rows_at_once(length, self.lm.vocab_size)):
-            logits = whole_row_logits(self.lm, few, length, False).logits.flatten(0, 1)  # (b C, V)
+            logits = whole_row_logits(self.lm, few, length).logits.flatten(0, 1)  # (b C, V)
             log_prob, entropy, variance, log_rank = token_statistics(
                 logits, few[:, 1:].flatten(), summarise(logits)
             ).unbind(-1)
             expected = -entropy
             if sampling is not None:
-                given = whole_row_logits(sampling, few.to(sampling.device), length, False).logits.flatten(0, 1)
+                given = whole_row_logits(sampling, few.to(sampling.device), length).logits.flatten(0, 1)
                 expected, variance = cross_moments(logits, given.to(logits.device))
             columns = torch.stack((log_prob, expected, variance, log_rank), -1)  # (b C, 4)
             parts.append(columns.unflatten(0, (len(few), -1)))

@@ -14,11 +14,11 @@ from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import (
     _KEPT,
-    MANY_ROWS,
     Form,
     OpenVinoSteps,
     compiled,
     computes_in,
+    many_rows,
     product_in_eight_bits,
 )
 from lexergy.models.causal.runtimes.openvino_weights import _rounded, eight_bits, numbered
@@ -40,6 +40,11 @@ def skewed(**settings) -> LlamaForCausalLM:
     return model.eval().requires_grad_(False)
 
 
+def every_layer(model) -> range:
+    """Of which there are states, the embeddings among them."""
+    return range(model.config.num_hidden_layers + 1)
+
+
 def _difference(states, same):
     """In parts of the largest: rounding is no more, however large the states of a layer are."""
     return (states - same).abs().max() / states.abs().max()
@@ -52,11 +57,12 @@ def compared(model, prefix, num_samples, length):
     with torch.inference_mode():
         _, shared = prefill(model, prefix)
         here = LlamaContinuations(model, shared, num_rows, length)
-        there = compiled(model, 1).rows(shared, num_rows, length)
+        there = compiled(model, 1, layers=every_layer(model)).rows(shared, num_rows, length)
         for token in tokens.split(1, 1):
             expected, given = (rows.feed(token, output_hidden_states=True) for rows in (here, there))
-            pairs = zip(expected.hidden_states, given.hidden_states, strict=True)
-            yield (expected.logits - given.logits).abs().max(), max(_difference(a, b) for a, b in pairs)
+            assert list(expected.hidden_states) == list(given.hidden_states) == list(every_layer(model))
+            states = (_difference(own, given.hidden_states[layer]) for layer, own in expected.hidden_states.items())
+            yield (expected.logits - given.logits).abs().max(), max(states)
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), HEADS)
@@ -76,12 +82,13 @@ def test_several_tokens_at_once_are_those_of_torch(heads, kv_heads):
     model = skewed(hidden_size=24, num_attention_heads=heads, num_key_value_heads=kv_heads)
     with torch.inference_mode():
         _, shared = prefill(model, random_tokens(3, 5, vocab_size=VOCAB))
-        here, there = Continuations(model, shared, 6, 13), compiled(model, 1).rows(shared, 6, 13)
+        here = Continuations(model, shared, 6, 13)
+        there = compiled(model, 1, layers=every_layer(model)).rows(shared, 6, 13)
         for tokens in random_tokens(6, 13, vocab_size=VOCAB, seed=2).split((3, 1, 7, 2), 1):
             expected, given = (rows.feed(tokens, output_hidden_states=True) for rows in (here, there))
             assert torch.allclose(expected.logits, given.logits, atol=1e-4)
-            for states, same in zip(expected.hidden_states, given.hidden_states, strict=True):
-                assert torch.allclose(states, same, atol=1e-4)
+            for layer, states in enumerate(expected.hidden_states):
+                assert torch.allclose(states, given.hidden_states[layer], atol=1e-4)
 
 
 def test_prefixes_are_those_of_torch_however_they_are_grouped():
@@ -108,10 +115,10 @@ def test_scaled_rotary_positions_are_followed():
 def test_the_base_model_leaves_the_head_out():
     model, prefix = skewed(), random_tokens(1, 4, vocab_size=VOCAB)
     with torch.inference_mode():
-        rows = compiled(model, 1).rows(prefill(model, prefix)[1], 2, 3)
+        rows = compiled(model, 1, layers=[1]).rows(prefill(model, prefix)[1], 2, 3)
         step = rows.feed(torch.tensor([[1], [2]]), model=model.model, output_hidden_states=True)
     assert step.logits is None
-    assert len(step.hidden_states) == model.config.num_hidden_layers + 1
+    assert list(step.hidden_states) == list(every_layer(model))
 
 
 def test_two_sets_of_rows_do_not_disturb_each_other():
@@ -147,6 +154,33 @@ def test_compiled_once_and_again_for_other_weights_or_threads():
     del model, first, second
     gc.collect()
     assert len(_KEPT) == kept - 1
+
+
+def test_graphs_show_the_layers_that_were_ever_asked_for():
+    model = skewed(num_hidden_layers=4)
+    plain = compiled(model, 1)
+    assert compiled(model, 1, layers=[0, 4]) is plain  # embeddings and last states are there anyway
+    assert compiled(model, 1, layers=[2]).shown == {2}
+    wider = compiled(model, 1, layers=[1, 4])
+    assert wider.shown == {1, 2}
+    assert len(wider.layers.outputs) == 3
+    assert compiled(model, 1, layers=[2]) is compiled(model, 1) is wider
+    assert list(_KEPT[model].steps.values()) == [wider]
+
+
+def test_plain_samples_need_no_states_and_features_only_their_own():
+    lm = CausalLM(skewed(num_hidden_layers=4), runtime="openvino")
+    prefix, wanted = random_tokens(2, 5, vocab_size=VOCAB), {"num_samples": 2, "max_new_tokens": 3}
+    lm.sample(prefix, **wanted)
+    (steps,) = _KEPT[lm.model].steps.values()
+    assert not steps.shown
+    features = StateFeatures(layers=(3, 4))
+    expected = CausalLM(lm.model, runtime="torch").sample(prefix, **wanted, features=features).features
+    for _ in range(2):
+        assert torch.allclose(lm.sample(prefix, **wanted, features=features).features, expected, atol=1e-4)
+        lm.sample(prefix, **wanted)
+        (steps,) = _KEPT[lm.model].steps.values()
+        assert steps.shown == {3}
 
 
 def numbered_weights(model, seed=0) -> None:
@@ -227,8 +261,8 @@ def test_few_rows_read_whole_numbers_to_the_same_logits():
     with torch.no_grad():
         model.model.norm.weight.mul_(1)  # what was written past torch is known by its version
     assert compiled(model, 1).name == "openvino, as numbers"
-    assert compiled(model, 1) is compiled(model, MANY_ROWS - 1)
-    assert compiled(model, MANY_ROWS).name == "openvino"
+    assert compiled(model, 1) is compiled(model, many_rows() - 1)
+    assert compiled(model, many_rows()).name == "openvino"
     for logits, states in compared(model, random_tokens(2, 9, vocab_size=VOCAB), 3, 5):
         assert logits < 1e-4
         assert states < 1e-5
@@ -238,11 +272,11 @@ def test_batches_and_chunks_are_computed_as_the_whole_call_is():
     model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
     numbered_weights(model)
     lm, prefix = CausalLM(model, runtime="openvino"), random_tokens(1, 5, vocab_size=VOCAB)
-    wanted = {"num_samples": MANY_ROWS, "max_new_tokens": 3}
-    lm.sample(prefix, **wanted, rows_per_batch=7)
-    list(lm.sample_chunks(prefix, **wanted, chunk_size=50))
+    wanted = {"num_samples": many_rows(), "max_new_tokens": 3}
+    lm.sample(prefix, **wanted, rows_per_batch=3)
+    list(lm.sample_chunks(prefix, **wanted, chunk_size=2))
     assert list(_KEPT[model].steps) == [Form("float32", False)]
-    lm.sample(prefix, num_samples=4, max_new_tokens=3)
+    lm.sample(prefix, num_samples=many_rows() - 1, max_new_tokens=3)
     assert sorted(_KEPT[model].steps) == [Form("float32", False), Form("float32", True)]
 
 
@@ -250,7 +284,7 @@ def test_on_one_runtime_prefixes_are_run_once_for_samples_and_given_texts(monkey
     lm = CausalLM(skewed(hidden_size=24, num_attention_heads=4), runtime="openvino")
     features = StateFeatures(layers=(1,), statistics="moments")
     tokens = random_tokens(3, 12, vocab_size=VOCAB)
-    compiled(lm.model, 3)  # which tries the graph on a few tokens
+    compiled(lm.model, 3, layers=features.layers)  # which tries the graph on a few tokens
     runs = []
     monkeypatch.setattr(
         OpenVinoSteps, "prefill", lambda own, rows, run=OpenVinoSteps.prefill: runs.append(1) or run(own, rows)
@@ -284,7 +318,7 @@ def test_torch_steps_in_where_the_graph_cannot_be_built(monkeypatch, caplog):
     """As with a version of OpenVINO whose attention has other inputs."""
     from lexergy.models.causal.runtimes import openvino_steps
 
-    def broken(model, as_numbers):
+    def broken(*given):
         raise RuntimeError("Node validation failed\nPagedAttentionExtension expects 29 inputs")
 
     monkeypatch.setattr(openvino_steps, "layers_graph", broken)

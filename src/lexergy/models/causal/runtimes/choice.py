@@ -7,6 +7,7 @@ before they are divided into batches and chunks, which never change a result.
 
 import logging
 import weakref
+from collections.abc import Collection
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -31,7 +32,7 @@ class Rows(Protocol):
     has_own_threads: bool  # beside torch's
 
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, output_hidden_states: bool = False) -> Any:
-        """Feed (R, 1): an output with `logits` (R, 1, V), and `hidden_states`, per layer (R, 1, D), where asked for."""
+        """Feed (R, 1): an output with `logits` (R, 1, V), and `hidden_states`, by layer (R, 1, D), where asked for."""
 
     def reorder(self, index: Tensor) -> None:
         """Row r goes on from what row `index[r]` (R,), of the same prefix, has been fed."""
@@ -93,7 +94,7 @@ class Steps(Protocol):
         """The same for given texts, which are fed several tokens at once, (R, T)."""
 
     def read(self, rows: Tensor, with_states: bool = False) -> Any:
-        """Whole rows (B, L): an output with `logits` (B, L, V), and `hidden_states`, per layer (B, L, D)."""
+        """Whole rows (B, L): an output with `logits` (B, L, V), and `hidden_states`, by layer (B, L, D)."""
 
     def last_states(self, rows: Tensor) -> Tensor:
         """Those that the output layer reads, (B, L) -> (B, L, D)."""
@@ -137,15 +138,20 @@ class TorchSteps:
 _NOT_COMPILED: weakref.WeakSet[PreTrainedModel] = weakref.WeakSet()
 
 
-def steps_of(model: Any, runtime: Runtime, num_rows: int, precision: Precision = "float32") -> Steps:
-    """The model on the runtime that is asked for, as it is best for a call of so many rows."""
+def steps_of(
+    model: Any, runtime: Runtime, num_rows: int, precision: Precision = "float32", layers: Collection[int] = ()
+) -> Steps:
+    """The model on the runtime that is asked for, as it is best for a call of so many rows.
+
+    Its hidden states have those of these `layers`, and may have others.
+    """
     may_be_torch = runtime == "auto" and precision == "float32"
     if not uses_openvino(model, runtime, precision) or (may_be_torch and model in _NOT_COMPILED):
         return TorchSteps(model)
     try:
         from lexergy.models.causal.runtimes.openvino_steps import compiled
 
-        return compiled(model, num_rows, precision)
+        return compiled(model, num_rows, precision, layers)
     except (ImportError, RuntimeError, TypeError) as error:
         # Its attention is an experimental operator, which another version may have in another form.
         said = str(error).strip().splitlines() or [type(error).__name__]

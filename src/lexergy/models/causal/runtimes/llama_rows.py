@@ -6,6 +6,7 @@ product `W X` at nearly the machine's full rate, each residual sum is part of a 
 twice. SmolLM2 and the LMs trained here are Llamas.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ class LlamaStep(NamedTuple):
     """What `feed` gives back, under the names that transformers uses."""
 
     logits: Tensor | None  # (R, 1, V)
-    hidden_states: tuple[Tensor, ...]  # per layer (R, 1, D), from the embeddings to the normalised last
+    hidden_states: Mapping[int, Tensor]  # of layers (R, 1, D), from 0, the embeddings, to the normalised last
 
 
 def is_plain_llama(model: PreTrainedModel) -> bool:
@@ -87,9 +88,9 @@ class LlamaContinuations:
         if output_hidden_states:
             seen.append(last.t().unsqueeze(1))
         if model is backbone:
-            return LlamaStep(None, tuple(seen))
+            return LlamaStep(None, dict(enumerate(seen)))
         logits = torch.mm(self._model.lm_head.weight, last, out=self._logits)
-        return LlamaStep(logits.t().unsqueeze(1), tuple(seen))
+        return LlamaStep(logits.t().unsqueeze(1), dict(enumerate(seen)))
 
     def reorder(self, index: Tensor) -> None:  # (R,)
         """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""

@@ -5,6 +5,7 @@ values lie in blocks of `BLOCK` tokens, and each row has a list of the blocks th
 their prefix. New keys and values are written into the blocks by the operator itself.
 """
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +34,11 @@ class _Step(NamedTuple):
     longest: Any  # (), the most tokens that a row has with these
 
 
-def layers_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
+def layers_graph(model: LlamaForCausalLM, constant: Constant, shown: Collection[int]) -> ov.Model:
     """Inputs: those of `_Step`, then of each layer the blocks of keys and of values, (blocks, Hkv, BLOCK, d).
 
-    Outputs: the states (N, D) after each layer, the last normalised.
+    Outputs: the states (N, D) after so many layers, for each number that is `shown`, in ascending order; then the last,
+    normalised. Each output is a copy of its own.
     """
     attention: Any = model.model.layers[0].self_attn
     kv_heads, width = model.config.num_key_value_heads, attention.head_dim
@@ -47,7 +49,7 @@ def layers_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
     memories: list[Any] = []
     seen: list[Any] = []
     states = step.states
-    for layer in model.model.layers:
+    for number, layer in enumerate(model.model.layers, 1):
         memory = [ops.parameter([-1, kv_heads, BLOCK, width], floats) for _ in range(2)]
         attended = _attend(layer.self_attn, _normalised(states, layer.input_layernorm), step, memory, constant)
         states = ops.add(states, attended)
@@ -56,8 +58,9 @@ def layers_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
         up = _linear(inner, layer.mlp.up_proj.weight, constant)
         states = ops.add(states, _linear(ops.multiply(gate, up), layer.mlp.down_proj.weight, constant))
         memories += memory
-        seen.append(states)
-    seen[-1] = _normalised(states, model.model.norm)
+        if number in shown:
+            seen.append(states)
+    seen.append(_normalised(states, model.model.norm))
     return ov.Model(seen, [*step, *memories], "layers")
 
 

@@ -36,6 +36,7 @@ class Compiled(Protocol):
     head: ov.CompiledModel
     is_exact: bool
     threads: int
+    shown: frozenset[int]  # the layers between the first and the last whose states the graph hands out
 
     @property
     def model(self) -> LlamaForCausalLM: ...
@@ -60,6 +61,7 @@ class OpenVinoContinuations:
     def __init__(self, steps: Compiled, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
         self._layers, self._head = steps.layers.create_infer_request(), steps.head.create_infer_request()
         self._backbone = backbone = steps.model.model
+        self._shown = sorted(steps.shown)
         self._one_by_one, self._least = not steps.is_exact, 1 if steps.is_exact else steps.threads
         self._prefixes, self._rows = prefix.num_prefixes, num_rows
         self._full, rest = divmod(prefix.length, BLOCK)
@@ -89,18 +91,20 @@ class OpenVinoContinuations:
     ) -> LlamaStep:
         """Feed the next tokens of each row. With the base model as `model`, the logits are left out.
 
-        The next call overwrites logits and states.
+        States are those that the graph shows. The next call overwrites them and the logits.
         """
         embedded = self._backbone.embed_tokens(tokens)  # (R, T, D)
         self._run(embedded)
-        places = range(len(self._blocks)) if output_hidden_states else ()
-        seen = [self._states(place).view(embedded.shape) for place in places]
-        logits = None if model is self._backbone else self.logits(self.last_states().view(embedded.shape))
-        return LlamaStep(logits, (embedded, *seen) if output_hidden_states else ())
+        last = self.last_states().view(embedded.shape)
+        seen = {}
+        if output_hidden_states:
+            inner = {layer: self._states(place).view(embedded.shape) for place, layer in enumerate(self._shown)}
+            seen = {0: embedded, **inner, len(self._blocks): last}
+        return LlamaStep(None if model is self._backbone else self.logits(last), seen)
 
     def last_states(self) -> Tensor:
         """Those of the tokens that were fed last, normalised, (R T, D); the next call overwrites them."""
-        return self._states(len(self._blocks) - 1)
+        return self._states(len(self._shown))
 
     def logits(self, states: Tensor) -> Tensor:  # (..., D) -> (..., V)
         """Those of last states; the next call overwrites them."""
@@ -127,19 +131,21 @@ class OpenVinoContinuations:
         for layer in self._own[:, :, :, :used]:
             layer[:, changed] = layer[:, index[changed]]
 
-    def _states(self, layer: int) -> Tensor:  # (R T, D)
-        return _output(self._layers, layer)[: self._fed]
+    def _states(self, place: int) -> Tensor:  # (R T, D)
+        return _output(self._layers, place)[: self._fed]
 
     def _run(self, embedded: Tensor) -> None:  # (R, T, D)
         rows, count = embedded.shape[:2]
         self._fed = rows * count
         missing = max(0, self._least - self._fed)
-        states = torch.nn.functional.pad(embedded.flatten(0, 1), (0, 0, 0, missing))
+        states = embedded.flatten(0, 1)
+        if missing:
+            states = torch.nn.functional.pad(states, (0, 0, 0, missing))
         turns = self._turns[:, self._length : self._length + count]  # (2, T, 1, 1, d)
         if count > 1:  # where one token is fed, all rows stand at the same position
             turns = torch.nn.functional.pad(turns.repeat(1, rows, 1, 1, 1), (0, 0) * 3 + (0, missing))
         for place, memory in enumerate((states, *turns)):
-            self._give(place, memory.contiguous())
+            self._put_in(place, memory)
         self._tell_sequences(count, missing)
         self._layers.infer()
         self._length += count
@@ -186,6 +192,14 @@ class OpenVinoContinuations:
                 self._blocks[layer, which, : len(full)] = full
                 own = self._own[layer, which, :, 0].unflatten(0, (self._prefixes, samples))  # (B, K, Hkv, BLOCK, d)
                 own[..., :rest, :] = memory[:, None, :, cut:]
+
+    def _put_in(self, place: int, values: Tensor) -> None:
+        """These values into the memory of an input, new memory only where their shape is new: to tell of it is dear."""
+        known = self._held.get(place)
+        if known is not None and known[0].shape == values.shape:
+            known[0].copy_(values)
+        else:
+            self._give(place, values.clone(memory_format=torch.contiguous_format))
 
     def _give(self, place: int, memory: Tensor) -> None:
         """Let the graph read this input where it lies."""

@@ -73,7 +73,7 @@ def replaced_words(lm: CausalLM) -> Attack:
 @torch.inference_mode()
 def _logits(lm: CausalLM, read: TokenisedText) -> Tensor:  # (L - 1, V)
     rows = lm.check_rows(torch.tensor([read.ids]), 1)
-    return whole_row_logits(lm, rows, rows.shape[1] - 1, False).logits[0].cpu()
+    return whole_row_logits(lm, rows, rows.shape[1] - 1).logits[0].cpu()
 
 
 def _may_replace(read: TokenisedText, place: int, vocabulary: _Vocabulary) -> bool:

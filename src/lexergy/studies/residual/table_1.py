@@ -295,7 +295,7 @@ def _panel(rows: Sequence[Row]) -> Panel:
     errors = [0.0 if np.isnan(_std_error(row)) else _std_error(row) for row in rows]
     return Panel(
         xlabel="",
-        ylabel="perplexity (joint: at most), ± a standard error",
+        ylabel="perplexity ± std. error (joint: at most)",
         series=(
             Series(
                 "",

@@ -110,6 +110,7 @@ def test_the_share_of_people_accused():
     assert found.by["domain"]["verse"].recognised.value == pytest.approx(4 / 10)
     assert 0 < found.overall.accused.high < 0.2
     page = evaluation_markdown(found, "All of it")
+    assert "| domain | people | machines |" in page
     assert "| verse | 10 | 10 | 1.000 (0.700 to 1.000)" in page
     assert "people accused" in page
 

@@ -43,8 +43,8 @@ NOTE = (
 
 def evaluation_tables(evaluation: DetectorEvaluation) -> list[Table]:
     """One of all texts, and one for each column."""
-    tables = [_table(ALL, {ALL: evaluation.overall})]
-    return tables + [_table(f"by {name}", rows) for name, rows in evaluation.by.items() if rows]
+    tables = [_table(ALL, "texts", {ALL: evaluation.overall})]
+    return tables + [_table(f"by {name}", name, rows) for name, rows in evaluation.by.items() if rows]
 
 
 def short_tables(evaluation: DetectorEvaluation) -> list[Table]:
@@ -95,11 +95,11 @@ def write_evaluation(evaluation: DetectorEvaluation, title: str, path: str | Pat
     atomic_write_text(path, page)
 
 
-def _table(name: str, rows: dict[str, Measures]) -> Table:
+def _table(name: str, column: str, rows: dict[str, Measures]) -> Table:
     first = next(iter(rows.values()))
     known, shares = _known(first, COLUMNS), _known(first, SHARES)
     heads = (
-        "texts",
+        column,
         "people",
         "machines",
         *(COLUMNS[column] for column in known),

@@ -73,13 +73,15 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--replacer", help="LM that proposes words, for the attack `words`")
+    parser.add_argument("--limit", type=int, help="of pairs, the first ones")
     options = parser.parse_args()
-    pairs = [json.loads(line) for line in options.pairs.read_text().splitlines()]
+    pairs = [json.loads(line) for line in options.pairs.read_text().splitlines()][: options.limit]
     people, machines = (as_read([pair[side] for pair in pairs]) for side in ("human", "machine"))
     texts_after = {"none": machines} | attacked(machines, people, options.replacer)
     by_attack = {name: (as_read(own), undone(own)) for name, own in texts_after.items()}
-    texts = {text for own in (people, *(texts for both in by_attack.values() for texts in both)) for text in own}
-    known = keep(sorted(texts), LM, options.cache)
+    of_pair = zip(people, *(own for both in by_attack.values() for own in both), strict=True)
+    texts = dict.fromkeys(text for own in of_pair for text in own)
+    known = keep([*texts], LM, options.cache)
     lm = CausalLM.from_pretrained(LM)
     fitted = {name: fitted_score(name, lm) for name in FITTED}
     by_name: dict[str, Callable[[ReadText], float]] = {

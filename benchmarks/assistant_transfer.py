@@ -1,4 +1,4 @@
-"""How far the default detector carries: to collections, assistants and people that it was not fitted on.
+"""How far the default detector carries: to collections, machines and people that it was not fitted on.
 
     python benchmarks/public_texts.py --clones clones --out runs/public
     python benchmarks/zero_shot.py sets --folder $LEXERGY_DATA --brown package --out runs/zero-shot
@@ -10,15 +10,16 @@
 A row is people's texts and an assistant's, all cut to as many tokens. `unseen`: for each row words and habits are
 fitted anew, without the collection, without all assistants of the maker, and without the people's source wherever it
 comes from; of ours, without the kind and the people's corpus. The score `sample` is fitted without the people's source.
-TF-IDF is fitted without collection and people's source, but with the maker's other texts. `shipped` is a score as it
+TF-IDF is fitted without collection and people's source, but with the maker's other texts. Of the last samples of
+GPT-2 XL and OPT-2.7B nothing of either LM and no news of the BBC is fitted on. `shipped` is a score as it
 is, which has seen other texts of these collections but `today`. What a score is worth and the share of samples stay as
 they are: none of these rows has a part in them but Glimpse's and L2R's (`detector_mixture.py`). Intervals are by
 bootstrap over texts, those of a file drawn alike in all rows that it is in.
 """
 
 import argparse
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from left_out import FEWEST, PER_GROUP, Fitting, Row, auc, fitted, rows_of
 from lm_samples import Sample, known_samples, sample_without
 from read_texts import Known, ReadText, read_text, texts_of
 from safetensors.torch import load_file
+from zero_shot import GENERATORS, SAMPLES
 
 from lexergy import CausalLM
 from lexergy.core.detection.machine import MachineScore
@@ -37,6 +39,7 @@ from lexergy.tasks.detection.baselines import tf_idf_energies
 
 BOOTSTRAP = 1000
 UNSEEN = "machine, unseen"
+HELD_OUT = ("ghostbuster", "slop", "today", "later", *GENERATORS)  # collections
 PLAIN = ("likelihood", "log-rank", "curvature", "ratio", "rank-tail", "tail-varentropy")
 
 
@@ -103,17 +106,59 @@ def _pair(fitting: Fitting) -> tuple[tuple[Text, ...], tuple[Text, ...]]:
 
 
 def drawn(values: np.ndarray, path: Path) -> np.ndarray:  # (n,) -> (R, n)
-    places = np.random.default_rng(list(path.stem.encode())).integers(len(values), size=(BOOTSTRAP, len(values)))
+    """Both texts of a pair are drawn together."""
+    name = path.stem.removeprefix("bbc-").removeprefix(SAMPLES)
+    places = np.random.default_rng(list(name.encode())).integers(len(values), size=(BOOTSTRAP, len(values)))
     return values[places]
+
+
+@dataclass(frozen=True)
+class Area:
+    """AUC, a mean over rows, with what it is in texts drawn anew."""
+
+    values: np.ndarray  # (rows,)
+    drawn: np.ndarray  # (R,)
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[float, np.ndarray]]) -> "Area":
+        return cls(np.array([value for value, _ in rows]), np.mean([own for _, own in rows], 0))
+
+    def __str__(self) -> str:
+        low, high = np.quantile(self.drawn, (0.025, 0.975))
+        return f"{self.values.mean():.3f} ({low:.3f} to {high:.3f})"
+
+    def below(self, other: "Area") -> str:
+        low, high = np.quantile(other.drawn - self.drawn, (0.025, 0.975))
+        return f"{low:+.3f} to {high:+.3f}"
+
+
+Areas = dict[str, dict[str, Area]]  # by collection and scorer
+
+
+def by_collection(areas: Areas) -> Iterator[str]:
+    """The mean over the rows of each, the least row, and how much better the default is."""
+    for name, own in areas.items():
+        yield f"\n{name}, {len(own[UNSEEN].values)} rows: mean (95 %), least; {UNSEEN} minus it (95 %)"
+        for scorer, area in own.items():
+            yield f"{scorer}: {area}, {area.values.min():.2f}; {area.below(own[UNSEEN])}"
+
+
+def together(areas: Areas) -> Iterator[str]:
+    """All collections that nothing was chosen on: each scorer's mean, and where it is worst."""
+    held_out = {name: areas[name] for name in HELD_OUT if name in areas}
+    yield f"\n| | {' | '.join(held_out)} | mean | least | {UNSEEN} minus it |\n|---|{'---:|' * (len(held_out) + 3)}"
+    means = {}
+    for scorer in next(iter(held_out.values())):
+        own = [area[scorer] for area in held_out.values()]
+        means[scorer] = Area.of([(area.values.mean(), area.drawn) for area in own])
+        cells = [*map(str, own), str(means[scorer]), f"{means[scorer].values.min():.2f}"]
+        yield f"| {scorer} | {' | '.join(cells)} | {means[scorer].below(means[UNSEEN])} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--brown", type=Path, required=True)
-    parser.add_argument("--public", type=Path, required=True)
-    parser.add_argument("--sets", type=Path, required=True)
-    parser.add_argument("--samples", type=Path, required=True)
+    for name in ("folder", "brown", "public", "sets", "samples"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--cache", type=Path, nargs="+", required=True)
     parser.add_argument("--tf-idf", action="store_true")
     options = parser.parse_args()
@@ -122,8 +167,6 @@ def main() -> None:
     fitting = Fitting([*people_of(options.folder, options.brown, spared=False), *people], [*machines_of(), *machines])
     shipped = machine_score(CausalLM.from_pretrained(LM))
     samples = known_samples(options.folder, options.samples, known)
-    values: dict[str, dict[str, list[float]]] = {}
-    resampled: dict[str, dict[str, list[np.ndarray]]] = {}
     rows = [
         row
         for row in rows_of(options.public / "asked", options.sets)
@@ -131,23 +174,17 @@ def main() -> None:
     ]
     texts = (text for row in rows for path in (row.people, row.machines) for text in texts_of(path, known))
     asked = tuple(dict.fromkeys(texts)) if options.tf_idf else ()
+    found: dict[str, dict[str, list[tuple[float, np.ndarray]]]] = {}
     for row in rows:
-        found = scores(row, fitting, samples, known, shipped, asked)
         print(f"{row.machines.stem} beside {row.people.stem}", end="")
-        for name, (ours, theirs) in found.items():
+        for name, (ours, theirs) in scores(row, fitting, samples, known, shipped, asked).items():
             value = float(auc(ours, theirs))
-            values.setdefault(row.collection, {}).setdefault(name, []).append(value)
-            own = auc(drawn(ours, row.people), drawn(theirs, row.machines))
-            resampled.setdefault(row.collection, {}).setdefault(name, []).append(own)
+            both = value, auc(drawn(ours, row.people), drawn(theirs, row.machines))
+            found.setdefault(row.collection, {}).setdefault(name, []).append(both)
             print(f" | {name} {value:.3f}", end="", flush=True)
         print()
-    for name, by_scorer in values.items():
-        print(f"\n{name}, {len(by_scorer[UNSEEN])} rows: mean (95 %), least; {UNSEEN} minus it (95 %)")
-        for scorer, own in by_scorer.items():
-            means, best = (np.mean(resampled[name][one], 0) for one in (scorer, UNSEEN))
-            low, high = np.quantile(means, (0.025, 0.975))
-            less, more = np.quantile(best - means, (0.025, 0.975))
-            print(f"{scorer}: {np.mean(own):.3f} ({low:.3f} to {high:.3f}), {min(own):.2f}; {less:+.3f} to {more:+.3f}")
+    areas = {name: {scorer: Area.of(rows) for scorer, rows in own.items()} for name, own in found.items()}
+    print("\n".join((*by_collection(areas), *together(areas))))
 
 
 if __name__ == "__main__":

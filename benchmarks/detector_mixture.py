@@ -33,14 +33,12 @@ from lm_samples import BBC, OPT, Sample, fit_sample, folds, known_samples, sampl
 from read_texts import Known, ReadText, read_text, texts_of
 from safetensors.torch import load_file
 from zero_shot import write_numbers
-from zero_shot_news import FIRST, GENERATORS, SIDES
 
 from lexergy import CausalLM
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.calibration import Calibration, fit_calibration
 from lexergy.core.detection.machine import KINDS, MACHINE, MachineScore, mixed
 from lexergy.core.detection.sample import MEASURES, SAMPLE, SampleScore
-from lexergy.files import hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import LM, PEOPLE_FILE, machine_score, numbers_file
 from lexergy.models.detection.zero_shot import FittedScore
@@ -153,7 +151,7 @@ def choose(assistants: Sequence[Asked], sampled: Asked, ratios: tuple[Calibratio
     return max(means, key=lambda share: means[share])
 
 
-def frontier(folder: Path, public: Path, sets: Path, caches: Sequence[Path]) -> None:
+def frontier(public: Path, sets: Path, caches: Sequence[Path]) -> None:
     """What each share is worth where nothing was chosen, as the scores are shipped: the mean AUC of rows."""
     known = {name: own for path in caches for name, own in load_file(path).items()}
     score = machine_score(CausalLM.from_pretrained(LM))
@@ -162,10 +160,6 @@ def frontier(folder: Path, public: Path, sets: Path, caches: Sequence[Path]) -> 
         both = [texts_of(path, known) for path in (row.people, row.machines)]
         if min(map(len, both)) >= FEWEST:
             rows.setdefault(row.collection, []).append([_ratios(own, known, score) for own in both])
-    for generator in GENERATORS:
-        lines = (folder / f"detect/xsum_{generator}.jsonl").read_text().splitlines()[FIRST:]
-        read = [pair for pair in map(json.loads, lines) if all(hash_of(text) in known for text in pair.values())]
-        rows[generator] = [[_ratios([pair[side] for pair in read], known, score) for side in SIDES]]
     print(f"| share of samples | {' | '.join(rows)} |\n|---|{'---:|' * len(rows)}")
     for share in (0.0, *SHARES, 1.0):
         with np.errstate(divide="ignore"):
@@ -247,7 +241,7 @@ def main() -> None:
     if sets is None:
         fit(**options)
     else:
-        frontier(options["folder"], options["public"], sets, options["cache"])
+        frontier(options["public"], sets, options["cache"])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from assistant_words import FLOOR, SHARE, Text, fit_habits, fit_words, scale
+from zero_shot import LAST, SAMPLES
 
 from lexergy.core.detection.assistant import AssistantScore
 
@@ -34,6 +35,8 @@ class Row:
 
 def collection(name: str) -> str:
     found = name.split("-")[0]
+    if name.startswith(SAMPLES):
+        return name.removeprefix(SAMPLES).removesuffix(LAST)
     if name.startswith("later-"):
         return "later"
     return (
@@ -44,7 +47,7 @@ def collection(name: str) -> str:
 
 
 def rows_of(asked: Path, sets: Path | None = None) -> list[Row]:
-    """Of the public collections, and of those of `zero_shot.py sets` that are an assistant's."""
+    """Of the public collections, and of `zero_shot.py sets` an assistant's, and the last samples of LMs."""
     rows = []
     for path in sorted(asked.glob("*.jsonl")):
         if not path.stem.endswith("-people"):
@@ -52,7 +55,7 @@ def rows_of(asked: Path, sets: Path | None = None) -> list[Row]:
             rows.append(Row(asked / f"{BESIDE.get(found, found)}-{kind}-people.jsonl", path))
     named = json.loads(sets.read_text()) if sets else {}
     ours = [Row(*(Path(own[side][0]) for side in ("people", "machines"))) for own in named.values()]
-    return rows + [row for row in ours if row.machines.stem.startswith(("assistant", "later"))]
+    return rows + [row for row in ours if row.machines.stem.startswith(("assistant", "later", SAMPLES))]
 
 
 def same_people(group: str, asked: str) -> bool:
@@ -67,6 +70,8 @@ def same_people(group: str, asked: str) -> bool:
 
 def same_machines(group: str, asked: str) -> bool:
     """Whether an assistant's texts are of the collection or the maker asked about; of ours, of the kind."""
+    if asked.startswith(SAMPLES):
+        return False
     if collection(asked) in ("ours", "later"):
         return f"assistant-{group}" == asked
     return collection(group) == collection(asked) or (maker(group) == maker(asked) and collection(group) != "ours")

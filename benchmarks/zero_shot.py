@@ -45,6 +45,9 @@ BLOCK_TOKENS = 512
 SAVE_EVERY = 20
 PER_DOMAIN = 100  # enough for a rate of 1 %
 FEWEST_WORDS, MOST_WORDS = 40, 320
+GENERATORS = ("gpt2-xl", "opt-2.7b")  # of $LEXERGY_DATA/detect
+FIRST = 250  # of their pairs that are not asked about
+SAMPLES, LAST = "lm-", "-last"
 
 
 def read(texts: Sequence[Path], lm: str, cache: Path) -> None:
@@ -70,12 +73,12 @@ def keep(texts: Sequence[str], lm: str, cache: Path) -> dict[str, Tensor]:
 
 
 def sets(folder: Path, brown: Path, out: Path) -> None:
-    """Write texts and pairs of sets; the last four are of texts that no scorer was chosen on."""
+    """Write texts and pairs of sets; the last six are of texts that no scorer was chosen on."""
     out.mkdir(parents=True, exist_ok=True)
     generator = random.Random(1)
     texts = brown_excerpts(brown, generator) | news_texts(folder) | assistant_texts()
     texts["web"] = shuffled_web(folder, generator)
-    texts |= later_texts(folder, brown)
+    texts |= later_texts(folder, brown) | last_texts(folder)
     for name, own in texts.items():
         rows = [json.dumps({"text": text, "document": f"{name} {place}"}) for place, text in enumerate(own)]
         (out / f"{name}.jsonl").write_text("\n".join(rows))
@@ -96,6 +99,7 @@ def sets(folder: Path, brown: Path, out: Path) -> None:
         "later, stories": ("later-brown-fiction", "later-stories"),
         "later, news": ("later-brown-news", "later-news"),
         "later, news beside the BBC's": ("later-bbc", "later-news"),
+        **{f"{lm}, last pairs": (f"bbc-{lm}{LAST}", f"{SAMPLES}{lm}{LAST}") for lm in GENERATORS},
     }
     named = {
         name: {"people": [str(out / f"{people}.jsonl")], "machines": [str(out / f"{machines}.jsonl")]}
@@ -157,6 +161,17 @@ def later_texts(folder: Path, brown: Path) -> dict[str, list[str]]:
         generator.shuffle(paths)
         own = [brown_excerpt(path, generator.randint(150, 200), generator) for path in paths[:size]]
         texts[f"later-brown-{name}"] = own
+    return texts
+
+
+def last_texts(folder: Path) -> dict[str, list[str]]:
+    """The pairs of $LEXERGY_DATA/detect that nothing is fitted on, whole."""
+    texts = {}
+    for lm in GENERATORS:
+        lines = (folder / f"detect/xsum_{lm}.jsonl").read_text().splitlines()[FIRST:]
+        pairs = [json.loads(line) for line in lines]
+        for name, side in (("bbc-", "human"), (SAMPLES, "machine")):
+            texts[f"{name}{lm}{LAST}"] = [pair[side] for pair in pairs]
     return texts
 
 

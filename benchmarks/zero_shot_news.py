@@ -25,7 +25,7 @@ from left_out import ONE_SOURCE, PER_GROUP, fitted
 from lm_samples import BBC, known_samples, sample_without
 from safetensors.torch import load_file
 from torch import Tensor
-from zero_shot import BLOCK_TOKENS, cell, keep
+from zero_shot import BLOCK_TOKENS, FIRST, GENERATORS, cell, keep
 
 from lexergy import CausalLM
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
@@ -41,8 +41,6 @@ from lexergy.models.detection.readers import tokenise
 from lexergy.models.detection.zero_shot import FittedScore
 from lexergy.tasks.detection.baselines import tf_idf_energies
 
-GENERATORS = ("gpt2-xl", "opt-2.7b")
-FIRST = 250  # pairs that are not asked about
 SIDES = ("human", "machine")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from lexergy.cli.main import run_command
 from lexergy.core.decoding import Decoding
+from lexergy.models.detection.detector import Detector
 from lexergy.tasks.detection import file_judging, generation, training
 from toys.texts import PEOPLE, written
 
@@ -276,6 +277,8 @@ def test_ten_megabytes_are_read_here_and_there(model, tmp_path, capsys):
         (["x.txt", "--explain", "--scorer", "likelihood"], "which another score than the default has not"),
         (["x.txt", "--lines", "--false-discoveries", "0.1"], "known when all texts are judged"),
         (["x.txt", "--domain", "news", "--calibrate", "y.txt"], "leave it out with texts of your own"),
+        (["evaluate", "PAIRS", "--report", "page.pdf"], "ends in .md or .html"),
+        (["evaluate", "nowhere.jsonl"], "does not exist; check the path."),
     ],
 )
 def test_mistakes(arguments, part, text_pairs_file, capsys):
@@ -355,11 +358,15 @@ def test_texts_unlike_the_calibration_texts_are_told(word_lm_folder, people_file
     assert "Warning: the texts are unlike those of people" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_rate_that_so_few_texts_cannot_support_is_refused(word_lm_folder, people_file, tmp_path, capsys):
+def test_a_rate_that_so_few_texts_cannot_support_is_refused(word_lm_folder, people_file, tmp_path, capsys, monkeypatch):
     (tmp_path / "essay.txt").write_text(TEXT)
     command = [tmp_path / "essay.txt", "--lm", word_lm_folder, "--false-positives", 0.01]
+    judged = []
+    judge = Detector.detect
+    monkeypatch.setattr(Detector, "detect", lambda *own, **how: judged.append(own) or judge(*own, **how))
     assert detect(*command, "--calibrate", people_file) == 2
     assert "39 texts of people" in capsys.readouterr().err
+    assert len(judged) == 1  # people's texts, and not those asked about
     assert detect(*command) == 2
     assert "no texts of people are known to this detector" in capsys.readouterr().err
 

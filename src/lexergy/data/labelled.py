@@ -60,6 +60,7 @@ class Question:
 
 LONGEST_CELL = 2**30  # characters
 HUB = "glue"
+TASKS = f"`{HUB}:rte:train` or `squad:train`"
 HUB_REMEDY = "fetch it where the Hub can be reached, and give it as a JSONL or CSV file"
 GLUE_NAME = "nyu-mll/glue"
 GLUE = {  # fields of the text and of its pair
@@ -80,7 +81,7 @@ def load_labelled(source: str, fields: Fields) -> list[LabelledText]:
     if source.startswith(f"{HUB}:"):
         return _glue(source)
     texts = []
-    for place, record in read_records(source):
+    for place, record in read_records(source, TASKS):
         label = None if fields.label is None else _string(record, fields.label, place)
         pair = None if fields.pair is None else _string(record, fields.pair, place)
         text = _string(record, fields.text, place)
@@ -99,7 +100,7 @@ def load_questions(source: str) -> list[Question]:
         return [_question(record, f"{source}:{number}") for number, record in enumerate(dataset)]
     if Path(source).suffix == ".json":
         return _not_empty(list(_squad_json(source)), source)
-    return _not_empty([_question(record, place) for place, record in read_records(source)], source)
+    return _not_empty([_question(record, place) for place, record in read_records(source, TASKS)], source)
 
 
 def _glue(source: str) -> list[LabelledText]:
@@ -121,13 +122,16 @@ def _glue(source: str) -> list[LabelledText]:
     ]
 
 
-def read_records(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of a JSONL, CSV, TSV or Parquet file, each with its place, `file:line`."""
+def read_records(source: str, tasks: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The records of a JSONL, CSV, TSV or Parquet file, each with its place, `file:line`.
+
+    `tasks` says what could be named instead of a file.
+    """
     path = Path(source).expanduser()
     kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if not path.is_file():
         raise LexergyError(
-            f"The file `{source}` does not exist; check the path, or name a task as `{HUB}:rte:train` or `squad:train`."
+            f"The file `{source}` does not exist; check the path{', or name a task as ' + tasks if tasks else ''}."
         )
     if kind == ".parquet":
         rows = read_parquet(path)

@@ -94,6 +94,7 @@ def test_lengths_are_divided_so_that_either_class_has_enough():
     by_length = evaluate(Written(), texts, ["length"]).by["length"]
     assert list(by_length) == ["0 to 31 tokens", "32 to 127 tokens", "128 tokens or more"]
     assert all((own.people, own.machines) == (25, 25) for own in by_length.values())
+    assert list(evaluate(Written(), TEXTS, ["length"]).by["length"]) == ["any length"]
 
 
 def test_the_share_of_people_accused():
@@ -109,6 +110,7 @@ def test_the_share_of_people_accused():
     assert found.by["domain"]["verse"].recognised.value == pytest.approx(4 / 10)
     assert 0 < found.overall.accused.high < 0.2
     page = evaluation_markdown(found, "All of it")
+    assert "| domain | people | machines |" in page
     assert "| verse | 10 | 10 | 1.000 (0.700 to 1.000)" in page
     assert "people accused" in page
 
@@ -161,6 +163,7 @@ def test_files_of_raid_of_labels_and_of_pairs(tmp_path):
         assert person.document == machine.document == "s"
         assert machine.columns["generator"] == "gpt4"
         assert machine.columns["domain"] == "news"
+        assert "generation" not in machine.columns  # the text itself
     path = tmp_path / "texts.jsonl"
     path.write_text(json.dumps({"body": "a text", "label": 1}) + "\n" + json.dumps({"body": "x", "label": "Human"}))
     machine, person = read_evaluation_texts([str(path)], EvaluationFields(text="body"))

@@ -21,7 +21,14 @@ SHORT = {
     **{"auc": "AUC", "recall_at_1": "at 1 %", "recall_at_5": "at 5 %", "balanced_accuracy": "accuracy"},
     **{"calibration_error": "error", "accused": "accused", "recognised": "caught"},
 }
-SHORT_NOTE = (
+SHORT_NOTES = {
+    "auc": "AUC is the area under the ROC curve",
+    "recall_at_1": "at 1 % and 5 % the recall where so many people are accused",
+    "balanced_accuracy": "accuracy that of both classes in the mean",
+    "calibration_error": "error that of the probabilities",
+    "accused": "accused and caught the shares of people and of machines at the rate of false positives asked for",
+}
+NOTE = (
     "How many texts of people and of machines; the area under the ROC curve; the recall where 1 and 5 % of people are "
     "accused; error is that of calibration; accused and caught are the shares of people and of machines at the rate of "
     "false positives asked for."
@@ -36,14 +43,20 @@ NOTE = (
 
 def evaluation_tables(evaluation: DetectorEvaluation) -> list[Table]:
     """One of all texts, and one for each column."""
-    tables = [_table(ALL, {ALL: evaluation.overall})]
-    return tables + [_table(f"by {name}", rows) for name, rows in evaluation.by.items() if rows]
+    tables = [_table(ALL, "texts", {ALL: evaluation.overall})]
+    return tables + [_table(f"by {name}", name, rows) for name, rows in evaluation.by.items() if rows]
 
 
 def short_tables(evaluation: DetectorEvaluation) -> list[Table]:
     """The same for a terminal: few letters to a column."""
     tables = [_short_table(ALL, {ALL: evaluation.overall})]
     return tables + [_short_table(f"by {name}", rows) for name, rows in evaluation.by.items() if rows]
+
+
+def short_note(evaluation: DetectorEvaluation) -> str:
+    """What the columns of the short tables are."""
+    told = [SHORT_NOTES[column] for column in _known(evaluation.overall, SHORT_NOTES)]
+    return f"Texts are those of people and of machines; {'; '.join(told)}."
 
 
 def evaluation_sentences(evaluation: DetectorEvaluation) -> Iterator[str]:
@@ -82,11 +95,11 @@ def write_evaluation(evaluation: DetectorEvaluation, title: str, path: str | Pat
     atomic_write_text(path, page)
 
 
-def _table(name: str, rows: dict[str, Measures]) -> Table:
+def _table(name: str, column: str, rows: dict[str, Measures]) -> Table:
     first = next(iter(rows.values()))
     known, shares = _known(first, COLUMNS), _known(first, SHARES)
     heads = (
-        "texts",
+        column,
         "people",
         "machines",
         *(COLUMNS[column] for column in known),

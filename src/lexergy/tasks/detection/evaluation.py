@@ -22,6 +22,7 @@ LENGTH = "length"
 PEOPLE_TOO = ("domain", LENGTH)  # by which people's texts are divided, too; by others, all of them are compared with
 PER_LENGTH = 20  # texts of either class in a bin of lengths
 UNNAMED = "(none)"
+ANY_LENGTH = "any length"  # where there are too few texts to divide
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def _lengths(judged: _Judged) -> list[str]:
     ]
     edges = sorted(set(counts[0]) & set(counts[1]))
     named = {low: f"{low} to {high - 1} tokens" for low, high in pairwise(edges)}
-    return [named.get(bin_of(own, edges), f"{edges[-1]} tokens or more") for own in judged.tokens]
+    last = f"{edges[-1]} tokens or more" if named else ANY_LENGTH
+    return [named.get(bin_of(own, edges), last) for own in judged.tokens]
 
 
 def _natural(value: str) -> tuple[int, str]:

@@ -57,12 +57,18 @@ def read_evaluation_texts(sources: Sequence[str], fields: EvaluationFields) -> l
 
 def _texts(record: dict[str, Any], place: str, file: str, fields: EvaluationFields) -> Iterator[EvaluationText]:
     document = _document(record, place, fields.document)
-    columns = {name: str(value) for name, value in record.items() if isinstance(value, str | int | float | bool)}
+    is_raid = fields.text not in record and RAID_TEXT in record and RAID_GENERATOR in record
+    texts = (RAID_TEXT if is_raid else fields.text, fields.human, fields.machine)
+    columns = {
+        name: str(value)
+        for name, value in record.items()
+        if name not in texts and isinstance(value, str | int | float | bool)
+    }
     columns[FILE] = file
     if fields.human is not None and fields.machine is not None:
         for name, is_machine in ((fields.human, False), (fields.machine, True)):
             yield EvaluationText(_string(record, name, place), is_machine, document, columns)
-    elif fields.text not in record and RAID_TEXT in record and RAID_GENERATOR in record:
+    elif is_raid:
         writer = str(record[RAID_GENERATOR])
         named = {**columns, GENERATOR: writer}
         yield EvaluationText(_string(record, RAID_TEXT, place), writer != "human", document, named)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lexergy.core.detection.conformal import check_level
 from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
@@ -67,7 +68,9 @@ class Opening:
         allowed = self.allowed or (USUAL if self.people or (untrained and detector.settings.people) else None)
         if allowed is None and self.domain is None:
             return OpenDetector(detector, None)
-        return OpenDetector(detector, Guarantee(_need_people(detector, self.domain), allowed or USUAL))
+        guarantee = Guarantee(_need_people(detector, self.domain), allowed or USUAL)
+        check_level(guarantee.allowed.rate, len(guarantee.people))  # before texts are read
+        return OpenDetector(detector, guarantee)
 
     def _detector(self) -> Detector:
         if self.model is not None:

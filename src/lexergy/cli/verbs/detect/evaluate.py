@@ -20,11 +20,13 @@ from lexergy.cli.verbs.detect.options import (
     opening,
     split_model,
 )
+from lexergy.errors import LexergyError
 
 By = Annotated[
     str | None,
     typer.Option(
-        "--by", help="Columns to divide by, as in domain,generator,decoding,length; `file` and `length` always are."
+        "--by",
+        help="Columns to divide by, as in domain,generator,decoding,length; `file` and `length` need not be fields.",
     ),
 ]
 LabelField = Annotated[str, typer.Option("--label-field", help="Field that says machine or human, 1 or 0.")]
@@ -43,8 +45,16 @@ DocumentField = Annotated[
         show_default="document or source_id; else each record is a document",
     ),
 ]
+
+
+def _new_page(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    if value is not None and value.suffix not in (".md", ".html"):
+        raise LexergyError(f"`--report` is {value}; expected a name that ends in .md or .html.")
+    return new_file(param, value)
+
+
 Page = Annotated[
-    Path | None, typer.Option("--report", help="Write the tables to this .md or .html file too.", callback=new_file)
+    Path | None, typer.Option("--report", help="Write the tables to this .md or .html file too.", callback=_new_page)
 ]
 
 
@@ -87,7 +97,7 @@ def evaluate(
     model, sources = split_model(arguments)
     allowed = false_positives(false_positive_rate, false_discovery_rate, clear_above)
     how = opening(model, scorer, lm, allowed, calibrate, domain, text_field)
-    from lexergy.report.pages.detection import SHORT_NOTE, evaluation_sentences, short_tables, write_evaluation
+    from lexergy.report.pages.detection import evaluation_sentences, short_note, short_tables, write_evaluation
     from lexergy.tasks.detection.evaluation import evaluate as measure
     from lexergy.tasks.detection.evaluation_texts import EvaluationFields, read_evaluation_texts
 
@@ -103,6 +113,6 @@ def evaluate(
         return
     for table in short_tables(evaluation):
         print_table(table.name.capitalize(), table.columns, table.texts)
-    print_paragraphs(SHORT_NOTE, *evaluation_sentences(evaluation))
+    print_paragraphs(short_note(evaluation), *evaluation_sentences(evaluation))
     if report is not None:
         print_lines(f"written: {report}")

@@ -179,11 +179,12 @@ def _headline(model: str, estimate: PerplexityEstimate, base: str) -> str:
 
 def _verdict(estimate: PerplexityEstimate) -> str:
     bound = (
-        f"“At most” holds for what the joint model draws from {estimate.num_samples} candidates, whatever the tail of "
-        f"the weights ({_error_over(estimate)})."
+        f"“At most” holds for what the joint model draws from {_drawn_from(estimate)}, whatever the tail of the weights "
+        f"({_error_over(estimate)})."
     )
+    weighted = "samples" if estimate.num_particles == 1 else "runs"
     worth = (
-        f"The estimate rests on {estimate.num_samples} weighted samples of a window, worth {fixed(estimate.ess, 1)} "
+        f"The estimate rests on {estimate.num_samples} weighted {weighted} of a window, worth {fixed(estimate.ess, 1)} "
         "equally weighted ones"
     )
     if estimate.doubt is not None:
@@ -192,6 +193,12 @@ def _verdict(estimate: PerplexityEstimate) -> str:
     if estimate.pareto_k_above > 0:
         trust += f" for a typical window, though not for {percent(estimate.pareto_k_above, digits=0)} of them"
     return f"{bound} {worth}; {trust}."
+
+
+def _drawn_from(estimate: PerplexityEstimate) -> str:
+    if estimate.num_particles == 1:
+        return f"{estimate.num_samples} candidates"
+    return f"{estimate.num_samples} runs of {estimate.num_particles} particles"
 
 
 def _verdict_on_many(estimates: Mapping[str, PerplexityEstimate]) -> str:

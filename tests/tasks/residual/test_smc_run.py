@@ -7,7 +7,7 @@ import pytest
 from lexergy.core.estimation.smc import Resampling
 from lexergy.recipes.residual import ResidualRecipe
 from lexergy.report.pages.run import write_report
-from lexergy.report.perplexity import perplexity_table
+from lexergy.report.perplexity import perplexity_table, verdicts
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST, read_stage
 from lexergy.tasks.residual.context import RunContext
@@ -102,6 +102,9 @@ def test_report_and_table_name_the_method(by_smc):
     assert "By SMC, one of 8 particles of" in page
     assert "3 x 4 (SMC, " in page
     assert "ancestors)" in str(perplexity_table(by_smc.estimates).texts)
+    told = verdicts({"states": by_smc.estimates["states"]})[0]
+    assert "draws from 3 runs of 4 particles" in told
+    assert "rests on 3 weighted runs" in told
     assert "How unevenly the samples count" not in page
 
 

@@ -179,8 +179,8 @@ def _headline(model: str, estimate: PerplexityEstimate, base: str) -> str:
 
 def _verdict(estimate: PerplexityEstimate) -> str:
     bound = (
-        f"“At most” holds for what the joint model draws from {_drawn_from(estimate)}, whatever the tail of the weights "
-        f"({_error_over(estimate)})."
+        f"“At most” holds for what the joint model draws from {_drawn_from(estimate)}, whatever the tail of the "
+        f"weights ({_error_over(estimate)})."
     )
     weighted = "samples" if estimate.num_particles == 1 else "runs"
     worth = (

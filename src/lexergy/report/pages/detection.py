@@ -29,11 +29,6 @@ SHORT_NOTES = {
     "accused": "accused and caught the shares of people and of machines at the rate of false positives asked for",
 }
 NOTE = (
-    "How many texts of people and of machines; the area under the ROC curve; the recall where 1 and 5 % of people are "
-    "accused; error is that of calibration; accused and caught are the shares of people and of machines at the rate of "
-    "false positives asked for."
-)
-NOTE = (
     "Machine text is the positive class: a false positive is a person accused, and recall at 1 % is the share of "
     "machine texts recognised where 1 % of people's are accused. Intervals are of 95 %, by bootstrap "
     "over documents; those of shares at a fixed rate are binomial (Clopper and Pearson 1934). By domain and length "

@@ -4,9 +4,12 @@
     cp -r runs/best runs/smc && lexergy run smollm2-sotu-smc --out runs/smc
     python benchmarks/smc_runs.py runs/best runs/smc
 
-Both have the same energy and test windows. SMC has M runs of K particles of each window, and as many samples of
-importance sampling are shared out to M estimates of K, which is done in many ways. Printed are the variances of log Z^
+Both have the same energy and test windows. SMC has runs of K particles of each window, and the samples of
+importance sampling are shared out to estimates of K, which is done in many ways. Printed are the variances of log Z^
 within windows, by how much SMC's is smaller (95 % interval over documents), and what both joint models are at most.
+
+A text of SMC costs a little more. With `--cost 1.2`, the CPU time of one over that of a sample, importance sampling
+also has estimates of 1.2 K samples.
 """
 
 import argparse
@@ -30,6 +33,7 @@ def main() -> None:
     parser.add_argument("importance", type=Path)
     parser.add_argument("smc", type=Path)
     parser.add_argument("--energy", default="energy")
+    parser.add_argument("--cost", type=float, help="CPU time of a text of SMC, that of a plain sample being 1")
     arguments = parser.parse_args()
     folders = (arguments.importance, arguments.smc)
     plain, steered = (load_run(folder).energies[arguments.energy].perplexity for folder in folders)
@@ -40,17 +44,19 @@ def main() -> None:
     ):
         raise LexergyError("the runs were measured on different windows; expected the same.")
     runs, particles = log_z.shape[1], steered.num_particles
-    if weights.shape[1] < runs * particles:
-        raise LexergyError(
-            f"{arguments.importance} has {weights.shape[1]} samples of a window; expected {runs * particles}, as many "
-            "as the particles of all runs; measure it with more `samples`."
-        )
-    first = shared_out(weights[:, : runs * particles].unflatten(1, (runs, particles)))  # (B,)
-    second = log_z.var(dim=1)  # (B,)
-    low, high = interval(first, second, documents)
     print(f"{len(documents)} windows of {len(set(documents))} documents, {runs} estimates of {particles} samples each")
-    print(f"variance of log Z^: importance sampling {first.mean():.3f}, SMC {second.mean():.3f}: ", end="")
-    print(f"1 / {first.mean() / second.mean():.2f} ({low:.2f} to {high:.2f})")
+    costs = [1.0] if arguments.cost is None else [1.0, arguments.cost]
+    for each in (round(cost * particles) for cost in costs):
+        number = weights.shape[1] // each
+        if number < 2:
+            raise LexergyError(
+                f"{arguments.importance} has {weights.shape[1]} samples of a window; expected two estimates of {each}."
+            )
+        first = shared_out(weights[:, : number * each].unflatten(1, (number, each)))  # (B,)
+        second = log_z.var(dim=1)  # (B,)
+        low, high = interval(first, second, documents)
+        ratio = f"1 / {first.mean() / second.mean():.2f} ({low:.2f} to {high:.2f})"
+        print(f"variance of log Z^: importance sampling of {each} {first.mean():.4f}, SMC {second.mean():.4f}: {ratio}")
     for name, estimate in (("importance sampling", plain), ("SMC", steered)):
         print(f"{name}: at most {estimate.bound:.2f} ± {estimate.std_error:.2f}, where the LM is {estimate.base:.2f}")
     over = (steered.windows.gain - plain.windows.gain) / steered.continuation_length

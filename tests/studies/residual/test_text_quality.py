@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lexergy.core.estimation.findings import Verdict
+from lexergy.core.estimation.smc import Resampling
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.local_residuals import UnigramResidual
 from lexergy.models.energies import StatesEnergy
@@ -65,6 +66,14 @@ def test_each_writer_writes_what_it_is_said_to(subject):
         assert written["joint"].tokens[number].tolist() in samples.tokens[number].tolist()
     costs = {name: set(texts.drawn.tolist()) for name, texts in written.items()}
     assert costs == {name: {0 if name == "people" else 6 if name == "base" else 120} for name in USUAL}
+
+
+def test_particles_are_resampled_as_the_subject_says(subject):
+    ids = range(3)
+    windows = subject.windows.select(ids)
+    often = dataclasses.replace(subject, resampling=Resampling(every=1, below=1.0))
+    texts = [write(tested, windows, ids)["smc"].tokens for tested in (subject, often)]
+    assert not torch.equal(*texts)
 
 
 def test_smc_and_importance_sampling_follow_the_energy(subject):

@@ -2,7 +2,9 @@
 
 import os
 
+import pyarrow as pa
 import pytest
+import torch
 
 from lexergy.core.estimation.smc import Resampling
 from lexergy.recipes.residual import ResidualRecipe
@@ -10,6 +12,7 @@ from lexergy.report.pages.run import write_report
 from lexergy.report.perplexity import perplexity_table, verdicts
 from lexergy.runs.records import load_run
 from lexergy.runs.stages import MANIFEST, read_stage
+from lexergy.studies.residual.workspace import Subject, open_run
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.evaluate import evaluate_again
 from lexergy.tasks.residual.run import run
@@ -80,6 +83,25 @@ def test_other_texts_than_those_it_was_fitted_to_are_not_steered(steered, by_smc
         resampling_of(RunContext(by_smc.recipe, by_smc.folder), "states", length),
     )
     assert plain == (Resampling(),) * 3
+
+
+def test_studies_draw_particles_by_it(steered):
+    """On the run's windows, of the length that it was fitted to; truncated texts are drawn as usual."""
+    seen: list[Resampling] = []
+
+    def rows(subject: Subject, ids: range) -> pa.Table:
+        seen.append(subject.resampling)
+        return pa.table({"window": list(ids)})
+
+    with open_run(steered.recipe, steered.folder, progress=False) as opened:
+        for top_k in (None, 4):
+            settings = {"energy": "states", "windows": 4, "top_k": top_k}
+            opened.measured(f"seen-{top_k}", rows, settings)
+    context = RunContext(steered.recipe, steered.folder)
+    fitted = resampling_of(context, "states", context.recipe.windows.continuation)
+    assert torch.equal(seen[0].twist.slope, fitted.twist.slope)
+    assert torch.equal(seen[0].tilt.of_token, fitted.tilt.of_token)
+    assert seen[1] == Resampling()
 
 
 def test_another_steering_redoes_what_was_drawn_by_it(steered, tiny_corpus):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lexergy.core.estimation.findings import Groups
+from lexergy.core.estimation.smc import Resampling
 from lexergy.data.windows import Windows
 from lexergy.models.joint.model import ResidualEBM
 from lexergy.recipes.residual import ResidualRecipe
@@ -23,6 +24,7 @@ from lexergy.studies.study import Opener, Settings, Size
 from lexergy.tasks.residual.base_models import cut_windows
 from lexergy.tasks.residual.context import RunContext
 from lexergy.tasks.residual.run import run
+from lexergy.tasks.residual.steering import STEERING, is_steered, resampling_of
 
 PAPER = "Deng et al. 2020, Residual Energy-Based Models for Text Generation"
 STUDIES_FOLDER = "studies"
@@ -38,6 +40,7 @@ class Subject:
     windows: Windows
     settings: Settings
     seed: int
+    resampling: Resampling = field(default_factory=Resampling)  # how its particles are drawn and resampled
 
 
 Rows: TypeAlias = Callable[[Subject, range], pa.Table]
@@ -95,12 +98,13 @@ class StudiedRun:
 
         A run keeps some windows of its test documents. With `cut_anew` the study's are drawn from all that there are.
         """
-        energy = settings["energy"]
+        energy, recipe = settings["energy"], self.run.recipe
+        read = ["windows", recipe.lm.folder, energy, *([STEERING] if is_steered(recipe, energy) else [])]
         stage = self.workspace.stage(
             # Each energy's own folder: looking at another one does not throw the first one's rows away.
             f"{name}-{energy}",
             dict(settings),
-            [read_stage(self.run.folder / part) for part in ("windows", self.run.recipe.lm.folder, energy)],
+            [read_stage(self.run.folder / part) for part in read],
             lambda stage: self._measure(stage, name, rows, settings, cut_anew),
         )
         store = stage_store(stage, ROWS)
@@ -116,7 +120,10 @@ class StudiedRun:
         if cut_anew:
             _some(cut_windows(context, "test"), settings["windows"], stage.seed).save(stage.folder / WINDOWS_FILE)
         windows = _windows_of(stage) if cut_anew else self._windows(settings, stage.seed)
-        subject = Subject(ResidualEBM(context.lm, context.energy(settings["energy"])), windows, settings, stage.seed)
+        energy, length = settings["energy"], windows.continuation_length
+        resampling = resampling_of(context, energy, length, truncated=settings.get("top_k") is not None)
+        joint = ResidualEBM(context.lm, context.energy(energy))
+        subject = Subject(joint, windows, settings, stage.seed, resampling)
         shards = num_shards(len(windows), WINDOWS_PER_SHARD)
         stage.store(ROWS).fill(
             shards,

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from lexergy.core.estimation import importance
-from lexergy.core.estimation.smc import Resampling
 from lexergy.core.random import uniforms
 from lexergy.data.windows import Windows
 from lexergy.models.causal.batches import joined
@@ -73,7 +72,7 @@ def write(subject: Subject, windows: Windows, ids: Sequence[int]) -> dict[str, W
     if isinstance(joint.lm, CausalLM) and joint.lm.residuals:
         texts["frozen"] = from_lm(joint.lm.corrected([]), windows.prefixes, ids, length, options)
     if joint.energy.features is not None:
-        texts["smc"] = from_particles(joint, windows.prefixes, ids, count, length, options)
+        texts["smc"] = from_particles(subject, windows.prefixes, ids, count, length, options)
     if subject.settings["token_by_token"] is not None:
         texts["tokens"] = Written(
             *write_tokens(
@@ -123,7 +122,7 @@ def from_candidates(
 
 
 def from_particles(
-    joint: ResidualEBM,
+    subject: Subject,
     prefix: Tensor,  # (B, P)
     ids: Sequence[int],
     count: int,
@@ -136,13 +135,13 @@ def from_particles(
     for start in range(0, len(prefix), at_once):
         streams = list(ids[start : start + at_once])
         runs = particle_runs(
-            joint,
+            subject.joint,
             prefix[start : start + at_once],
             num_particles=count,
             num_runs=1,
             length=length,
             prefix_ids=streams,
-            resampling=Resampling(),
+            resampling=subject.resampling,
             **options,
         )
         numbers = uniforms(options["seed"], streams, length, 0, 1)  # (b, 1)

@@ -10,6 +10,7 @@ from lexergy.core.estimation.smc import Resampling, Twist, fit_twist
 from lexergy.models.joint.smc import energies_while_written
 from lexergy.models.joint.tilts import fit_tilt
 from lexergy.progress import counted
+from lexergy.recipes.residual import ResidualRecipe
 from lexergy.runs.stages import Facts, stage_seed
 from lexergy.runs.workspace import OpenStage
 from lexergy.tasks.residual.context import RunContext
@@ -42,10 +43,16 @@ def fit_steering(context: RunContext, stage: OpenStage) -> Facts:
     return {"prefixes": len(prefixes), "energies": fitted}
 
 
+def is_steered(recipe: ResidualRecipe, name: str) -> bool:
+    """Whether a run of the recipe fits a tilt and a twist for this energy."""
+    return recipe.steering is not None and name in recipe.steered_energies
+
+
 def resampling_of(context: RunContext, name: str, length: int, *, truncated: bool = False) -> Resampling:
     """How particles of one energy are drawn and resampled: as fitted, where texts are those that it was fitted to."""
     recipe = context.recipe.steering
-    if recipe is None or truncated or length != context.recipe.windows.continuation:
+    fitted = is_steered(context.recipe, name) and length == context.recipe.windows.continuation
+    if recipe is None or not fitted or truncated:
         return Resampling()
     tensors = load_file(context.folder / STEERING / _file(name))
     twist = Twist(**{field: tensors[field] for field in Twist._fields})

@@ -170,14 +170,15 @@ class Shuffled:
         return index
 
 
+@pytest.mark.parametrize("num_samples", [6, 40])
 @pytest.mark.parametrize("maker", ARCHITECTURES)
-def test_samples_go_on_from_others(maker):
-    """Whatever a row has of its own goes with it: memory, logits, tokens, log-probability, features, its end."""
+def test_samples_go_on_from_others(maker, num_samples):
+    """Whatever a sample has of its own goes with it: memory, logits, tokens, log-probability, features, its end."""
     lm = build(maker, forbidden_tokens=(2,), end_token=7)
     features, prefix = StateFeatures((0, 2)), prefixes(2)
     for length in (4, 10):
-        resampler = Shuffled(2, 6)
-        options = {"num_samples": 6, "max_new_tokens": length, "features": features, "seed": 2, "rows_per_batch": 4}
+        resampler = Shuffled(2, num_samples)
+        options = {"num_samples": num_samples, "max_new_tokens": length, "features": features, "seed": 2}
         samples = lm.sample(prefix, **options, resampler=resampler)
         rows = whole(prefix, samples.tokens)
         assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten(), atol=1e-4)
@@ -186,6 +187,24 @@ def test_samples_go_on_from_others(maker):
         assert torch.equal(lm.lengths(samples.tokens), samples.lengths)
         assert torch.equal(rows[:, 5 : 4 + length], resampler.beginnings[-1][:, : length - 1])
         assert not torch.equal(samples.tokens, lm.sample(prefix, **options).tokens)
+
+
+@pytest.mark.parametrize("maker", ARCHITECTURES)
+def test_samples_with_the_same_beginning_are_fed_once(maker):
+    """They part by and by, some end, and each has its own numbers all the same."""
+    lm = build(maker, forbidden_tokens=range(6, VOCAB)).ending(4)
+    features, prefix = StateFeatures((0, 2)), prefixes(3)
+    alone = [lm.sample(prefix, num_samples=50, max_new_tokens=7, features=features, rows_per_batch=3)]
+    numbers = []
+    lm.model.get_input_embeddings().register_forward_hook(lambda module, given, output: numbers.append(len(given[0])))
+    together = lm.sample(prefix, num_samples=50, max_new_tokens=7, features=features)
+    assert torch.equal(together.tokens, alone[0].tokens)
+    assert torch.allclose(together.log_prob, alone[0].log_prob, atol=1e-4)
+    assert torch.allclose(together.features, alone[0].features, atol=1e-3)
+    begun = together.tokens[:, :, 0]
+    assert max(len(own.unique()) for own in begun) <= 6  # of 6 tokens
+    fed = numbers[-7:]
+    assert 18 == fed[0] < fed[1] <= max(fed) <= 150
 
 
 @pytest.mark.parametrize("end_token", [None, 7])

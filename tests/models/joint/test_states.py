@@ -126,7 +126,8 @@ def test_given_tokens_are_run_once_for_all_samples():
     embeddings = lm.model.get_input_embeddings()
     embeddings.register_forward_hook(lambda module, inputs, output: fed.append(inputs[0].numel()))
     joint.log_weights(prefix, length=10, num_samples=60, given=given, rows_per_batch=20)
-    assert sum(fed) == 2 + 8 + 10 + 60 * 2  # the prefix, the given after it, both to be continued, what is drawn
+    assert sum(fed[:3]) == 2 + 8 + 10  # the prefix, the given after it, both to be continued
+    assert sum(fed[3:]) <= 60 * 2  # what is drawn
     fed.clear()
     joint.score_next(prefix, given, torch.arange(7))
     assert sum(fed) == 7  # one step of each candidate; the rest is remembered

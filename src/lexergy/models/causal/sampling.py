@@ -12,6 +12,7 @@ from lexergy.core.decoding import FORKS, Decoding, Draw, draw, pick, truncated_l
 from lexergy.core.random import successors, uniforms
 from lexergy.core.vocabulary import VocabularySummary, summarise
 from lexergy.models.causal.batches import in_batches
+from lexergy.models.causal.branches import Branches
 from lexergy.models.causal.frozen import FrozenModel
 from lexergy.models.causal.runtimes.choice import Rows
 from lexergy.models.causal.samples import Samples
@@ -89,6 +90,7 @@ def sample_batch(
     first_logits, rows = lm.continuations(prefix, num_samples, length, layers)
     logits = first_logits.repeat_interleave(num_samples, 0)  # (R, V)
     written = Written(len(prefix) * num_samples, length, lm.end_token, sampling.stop, prefix.device)
+    branches = Branches(len(prefix), num_samples, prefix.device)
     given = lm.contexts(prefix)[:, -1].repeat_interleave(num_samples, 0)  # (R, n)
     with _threads_beside(rows, len(logits)):
         for step, numbers in enumerate(_numbers(sampling, streams, first_sample, num_samples, logits.device)):
@@ -102,20 +104,24 @@ def sample_batch(
             last = step == length - 1 or written.has_ended()
             if last and not layers:
                 break
+            parents, fed = branches.grow(chosen, counted if layers else written.alive)
+            if parents is not None:
+                rows.fork(parents)
             output: Any = rows.feed(
-                chosen.unsqueeze(-1),
+                fed.unsqueeze(-1),
                 model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
                 output_hidden_states=bool(layers),
             )
             if pool is not None and layers:
-                pool.add_states(output.hidden_states, counted.unsqueeze(-1))
+                states = {layer: branches.of_samples(output.hidden_states[layer]) for layer in layers}
+                pool.add_states(states, counted.unsqueeze(-1))
             if last:
                 break
-            logits = output.logits[:, -1].float()
+            logits = branches.of_samples(output.logits[:, -1].float())
             index = None if sampling.resampler is None else sampling.resampler.after(step + 1, written, pool)
             if index is not None:
                 logits = logits[index]
-                rows.reorder(index)
+                branches.reorder(index)
                 written.reorder(index)
                 if pool is not None:
                     pool.reorder(index)

@@ -27,15 +27,18 @@ logger = logging.getLogger(__name__)
 
 
 class Rows(Protocol):
-    """R continuations, each fed token by token."""
+    """R = B * W continuations, W for each of B prefixes in turn, each fed token by token."""
 
     has_own_threads: bool  # beside torch's
 
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, output_hidden_states: bool = False) -> Any:
         """Feed (R, 1): an output with `logits` (R, 1, V), and `hidden_states`, by layer (R, 1, D), where asked for."""
 
-    def reorder(self, index: Tensor) -> None:
-        """Row r goes on from what row `index[r]` (R,), of the same prefix, has been fed."""
+    def fork(self, parents: Tensor) -> None:
+        """There are as many rows as `parents` (B * W',), each of which goes on from what that row has been fed.
+
+        They are of the same prefix, and never more than at the beginning.
+        """
 
 
 def uses_openvino(model: PreTrainedModel, runtime: Runtime, precision: Precision = "float32") -> bool:

@@ -38,7 +38,7 @@ def is_plain_llama(model: PreTrainedModel) -> bool:
 
 
 class LlamaContinuations:
-    """R = B * K continuations, K for each of B shared prefixes in turn, each fed one token at a time."""
+    """R = B * W continuations, W for each of B shared prefixes in turn, each fed one token at a time."""
 
     has_own_threads = False
 
@@ -52,12 +52,12 @@ class LlamaContinuations:
         self._group = config.num_attention_heads // config.num_key_value_heads
         self._width = model.model.layers[0].self_attn.head_dim
         self._length = 0
-        shape = (len(model.model.layers), prefix.num_prefixes, self._kv_heads, self._samples, max_length, self._width)
-        self._keys = torch.empty(shape)  # (layers, B, Hkv, K, C, d)
-        self._values = torch.empty(shape)
-        self._logits = torch.empty(model.lm_head.weight.shape[0], num_rows)  # new memory each step would cost 10 %
+        shape = (prefix.num_prefixes, self._kv_heads, self._samples, max_length, self._width)
+        self._keys = [torch.empty(shape) for _ in model.model.layers]  # (B, Hkv, W, C, d)
+        self._values = [torch.empty(shape) for _ in model.model.layers]
+        self._logits = torch.empty(model.lm_head.weight.shape[0] * num_rows)  # new memory each step would cost 10 %
         positions = torch.arange(prefix.length, prefix.length + max_length)[None]
-        cos, sin = model.model.rotary_emb(self._keys, positions)  # (1, C, d), both halves alike
+        cos, sin = model.model.rotary_emb(self._keys[0], positions)  # (1, C, d), both halves alike
         self._key_turn = torch.stack((cos, sin))[:, 0, :, : self._width // 2, None]  # (2, C, d / 2, 1)
         self._query_turn = self._key_turn * model.model.layers[0].self_attn.scaling
 
@@ -89,22 +89,24 @@ class LlamaContinuations:
             seen.append(last.t().unsqueeze(1))
         if model is backbone:
             return LlamaStep(None, dict(enumerate(seen)))
-        logits = torch.mm(self._model.lm_head.weight, last, out=self._logits)
+        head = self._model.lm_head.weight
+        logits = torch.mm(head, last, out=self._logits[: len(head) * self._rows].view(len(head), -1))
         return LlamaStep(logits.t().unsqueeze(1), dict(enumerate(seen)))
 
-    def reorder(self, index: Tensor) -> None:  # (R,)
-        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
-        for prefix, places in enumerate(index.view(-1, self._samples) % self._samples):
-            for memory in (self._keys, self._values):
-                own = memory[:, prefix, :, :, : self._length]  # (layers, Hkv, K, S, d)
-                own.copy_(own[:, :, places])
+    def fork(self, parents: Tensor) -> None:  # (R',)
+        """There are as many rows as `parents`, each of which goes on from what that row, of its prefix, was fed."""
+        places = parents.view(self._prefix.num_prefixes, -1) % self._samples  # (B, W')
+        self._rows, self._samples = len(parents), places.shape[1]
+        for memories in (self._keys, self._values):
+            for layer, memory in enumerate(memories):
+                memories[layer] = _forked(memory, places, self._length)
 
     def _attend(self, index: int, attention: Any, states: Tensor) -> Tensor:  # (D, R) -> (H d, R)
         """softmax([q K_prefix^T, q K_own^T] / sqrt(d)) [V_prefix; V_own], in the order (B, Hkv, K, G, d)."""
         group, width, end = self._group, self._width, self._length + 1
         query = self._rotated(attention.q_proj.weight @ states, self._query_turn)  # (H d, R)
         query = self._by_row(query, group).contiguous()  # (B, Hkv, K, G, d)
-        keys, values = self._keys[index, :, :, :, :end], self._values[index, :, :, :, :end]  # (B, Hkv, K, S, d)
+        keys, values = self._keys[index][..., :end, :], self._values[index][..., :end, :]  # (B, Hkv, W, S, d)
         keys[..., -1:, :] = self._by_row(self._rotated(attention.k_proj.weight @ states, self._key_turn), 1)
         values[..., -1:, :] = self._by_row(attention.v_proj.weight @ states, 1)
 
@@ -130,6 +132,13 @@ class LlamaContinuations:
         torch.addcmul(first * cos, second, sin, value=-1, out=turned[:, 0])
         torch.addcmul(second * cos, first, sin, out=turned[:, 1])
         return turned.view(projected.shape)
+
+
+def _forked(memory: Tensor, places: Tensor, length: int) -> Tensor:  # (B, Hkv, W, C, d), (B, W') -> (B, Hkv, W', C, d)
+    forked = memory.new_empty(*memory.shape[:2], places.shape[1], *memory.shape[3:])
+    for of_prefix, source, own in zip(forked, memory, places, strict=True):
+        of_prefix[..., :length, :] = source[:, own, :length]
+    return forked
 
 
 def _normalised(states: Tensor, norm: Any) -> Tensor:  # (D, R) -> (D, R)

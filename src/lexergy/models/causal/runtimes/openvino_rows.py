@@ -49,10 +49,10 @@ class Compiled(Protocol):
 
 
 class OpenVinoContinuations:
-    """R = B * K continuations, K for each of B shared prefixes in turn, fed a few tokens at a time.
+    """R = B * W continuations, W for each of B shared prefixes in turn, fed a few tokens at a time.
 
-    Blocks of keys and values: first those of the prefixes that are full, then each row's own. What is left of a prefix
-    stands at the beginning of each of its rows' own blocks. The last block is nobody's.
+    Blocks of keys and values: first those of the prefixes that are full, then those of places, of which each row has
+    one. What is left of a prefix stands at the beginning of its rows' own blocks. The last block is nobody's.
     """
 
     has_own_threads = True
@@ -63,7 +63,7 @@ class OpenVinoContinuations:
         self._backbone = backbone = steps.model.model
         self._shown = sorted(steps.shown)
         self._one_by_one, self._least = not steps.is_exact, 1 if steps.is_exact else steps.threads
-        self._prefixes, self._rows = prefix.num_prefixes, num_rows
+        self._prefixes, self._places = prefix.num_prefixes, torch.arange(num_rows)
         self._full, rest = divmod(prefix.length, BLOCK)
         self._own_blocks = -(-(rest + max_length) // BLOCK)
         self._start, self._length, self._fed, self._last_count = prefix.length, 0, 0, 0
@@ -78,9 +78,7 @@ class OpenVinoContinuations:
         for place, memory in enumerate(self._blocks.flatten(0, 1)):
             self._give(PER_STEP + place, memory)
         self._put(prefix, rest)
-        full = torch.arange(shared).view(self._prefixes, 1, self._full)
-        own = torch.arange(shared, shared + own_count).view(self._prefixes, -1, self._own_blocks)
-        self._table = torch.cat((full.expand(-1, own.shape[1], -1), own), 2).flatten(0, 1).int()  # (R, blocks)
+        self._table = self._blocks_of_rows()
 
     def feed(
         self,
@@ -124,12 +122,25 @@ class OpenVinoContinuations:
         by_head = self._own.transpose(3, 4).flatten(4, 5)  # (layers, 2, R, Hkv, own blocks * BLOCK, d)
         return by_head[..., : self._length, :].clone(memory_format=torch.contiguous_format)
 
-    def reorder(self, index: Tensor) -> None:  # (R,)
-        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
-        changed = (index != torch.arange(len(index))).nonzero().flatten()
+    def fork(self, parents: Tensor) -> None:  # (R',)
+        """There are as many rows as `parents`, each of which goes on from what that row, of its prefix, was fed."""
+        places = self._places[parents]
+        first = _is_first(places)  # who keeps the place; the others need a copy of what it holds
+        free = torch.ones(self._own.shape[2], dtype=torch.bool)
+        free[places] = False
+        sources = places[~first]
+        places[~first] = copies = free.nonzero().flatten()[: len(sources)]
         used = -(-(self._start % BLOCK + self._length) // BLOCK)
         for layer in self._own[:, :, :, :used]:
-            layer[:, changed] = layer[:, index[changed]]
+            layer[:, copies] = layer[:, sources]
+        self._places, self._last_count = places, 0
+        self._table = self._blocks_of_rows()
+
+    def _blocks_of_rows(self) -> Tensor:  # (R, blocks)
+        shared, rows = self._prefixes * self._full, len(self._places)
+        full = torch.arange(shared).view(self._prefixes, 1, self._full).expand(-1, rows // self._prefixes, -1)
+        own = shared + self._places[:, None] * self._own_blocks + torch.arange(self._own_blocks)
+        return torch.cat((full.flatten(0, 1), own), 1).int()
 
     def _states(self, place: int) -> Tensor:  # (R T, D)
         return _output(self._layers, place)[: self._fed]
@@ -163,8 +174,8 @@ class OpenVinoContinuations:
     def _whole_rows(self, count: int) -> _Sequences:
         past = self._start + self._length
         used = -(-(past + count) // BLOCK)
-        every = torch.arange(self._rows + 1, dtype=torch.int32)
-        pasts = torch.full((self._rows,), past, dtype=torch.int32)
+        every = torch.arange(len(self._places) + 1, dtype=torch.int32)
+        pasts = torch.full((len(self._places),), past, dtype=torch.int32)
         longest = torch.tensor(past + count, dtype=torch.int32)
         blocks = self._table[:, :used].flatten().contiguous()  # of a single column flatten makes a view
         return _Sequences(pasts, every * count, blocks, every * used, longest)
@@ -177,15 +188,15 @@ class OpenVinoContinuations:
         columns = torch.cat([torch.arange(number) for number in used.tolist()])
         nobodys = self._blocks.shape[2] - 1
         blocks = torch.nn.functional.pad(self._table[:, columns].flatten(), (0, missing), value=nobodys)
-        numbers = torch.nn.functional.pad(used.repeat(self._rows), (0, missing), value=1)  # (N,), of blocks
+        numbers = torch.nn.functional.pad(used.repeat(len(self._places)), (0, missing), value=1)  # (N,), of blocks
         every = torch.arange(len(numbers) + 1, dtype=torch.int32)
         ends = torch.nn.functional.pad(numbers.cumsum(0, dtype=torch.int32), (1, 0))
-        pasts = torch.nn.functional.pad(past.repeat(self._rows), (0, missing))
+        pasts = torch.nn.functional.pad(past.repeat(len(self._places)), (0, missing))
         return _Sequences(pasts, every, blocks, ends, torch.tensor(first + count, dtype=torch.int32))
 
     def _put(self, prefix: SharedPrefix, rest: int) -> None:
         """The prefix's keys and values into the blocks."""
-        cut, samples = self._full * BLOCK, self._rows // self._prefixes
+        cut, samples = self._full * BLOCK, len(self._places) // self._prefixes
         for layer, pair in enumerate(zip(prefix.keys, prefix.values, strict=True)):
             for which, memory in enumerate(pair):  # (B, Hkv, P, d)
                 full = memory[:, :, :cut].unflatten(2, (self._full, BLOCK)).transpose(1, 2).flatten(0, 1)
@@ -205,6 +216,13 @@ class OpenVinoContinuations:
         """Let the graph read this input where it lies."""
         self._held[place] = (memory, _shared(memory))
         self._layers.set_input_tensor(place, self._held[place][1])
+
+
+def _is_first(values: Tensor) -> Tensor:  # (N,) -> (N,) bool
+    """Whether no value before it is the same."""
+    _, kinds = values.unique(return_inverse=True)
+    first = torch.full((len(values),), len(values)).scatter_reduce_(0, kinds, torch.arange(len(values)), "amin")
+    return first[kinds] == torch.arange(len(values))
 
 
 def _shared(memory: Tensor) -> ov.Tensor:

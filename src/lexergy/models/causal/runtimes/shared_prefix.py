@@ -79,7 +79,6 @@ class Continuations:
         self.model = model
         self.prefix = prefix
         self._cache = _OwnCache(len(prefix.keys), prefix.length, max_length)
-        self._num_rows = num_rows
         self._length = 0
 
     def feed(self, tokens: Tensor | None = None, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
@@ -87,7 +86,7 @@ class Continuations:
         model = model or self.model
         fed = tokens if tokens is not None else kwargs["inputs_embeds"]
         start = self.prefix.length + self._length
-        positions = torch.arange(start, start + fed.shape[1], device=fed.device).expand(self._num_rows, -1)
+        positions = torch.arange(start, start + fed.shape[1], device=fed.device).expand(len(fed), -1)
         with attending_by(_ATTENTION, model), fast_linears(model):
             output = model(
                 input_ids=tokens,
@@ -100,9 +99,9 @@ class Continuations:
         self._length += fed.shape[1]
         return output
 
-    def reorder(self, index: Tensor) -> None:  # (R,)
-        """Row r goes on from what row `index[r]`, of the same prefix, has been fed."""
-        self._cache.reorder_cache(index)  # type: ignore[arg-type]
+    def fork(self, parents: Tensor) -> None:  # (R',)
+        """There are as many rows as `parents`, each of which goes on from what that row, of its prefix, was fed."""
+        self._cache.reorder_cache(parents)  # type: ignore[arg-type]
 
 
 class RepeatedPrefix:
@@ -124,10 +123,10 @@ class RepeatedPrefix:
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
         return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)
 
-    def reorder(self, index: Tensor) -> None:  # (R,)
-        """Row r goes on from what row `index[r]` has been fed."""
+    def fork(self, parents: Tensor) -> None:  # (R',)
+        """There are as many rows as `parents`, each of which goes on from what that row was fed."""
         for memory in self._past.values():
-            memory.reorder_cache(index)
+            memory.reorder_cache(parents)
 
 
 class PrefixSharing:
@@ -197,8 +196,13 @@ class _OwnLayer(CacheLayerMixin):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        for memory in (self.keys, self.values):
-            memory[:, :, : self.length] = memory[beam_idx, :, : self.length]
+        if self.is_initialized:
+            self.keys, self.values = (self._forked(memory, beam_idx) for memory in (self.keys, self.values))
+
+    def _forked(self, memory: Tensor, rows: Tensor) -> Tensor:
+        forked = memory.new_empty(len(rows), *memory.shape[1:])
+        forked[:, :, : self.length] = memory[rows, :, : self.length]
+        return forked
 
     def get_seq_length(self) -> int:
         return self.prefix_length + self.length

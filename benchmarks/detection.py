@@ -32,8 +32,9 @@ from lexergy.core.estimation.bootstrap import corrected_std_error
 from lexergy.data.corpora import load_corpus
 from lexergy.files import hash_of
 from lexergy.models.detection.detector import Detector, DetectorSettings
-from lexergy.models.detection.readers import StatesReader
+from lexergy.models.detection.readers import EncoderReader, StatesReader
 from lexergy.progress import progress_bar
+from lexergy.recipes.sections.runtime import Precision
 from lexergy.tasks.detection.baselines import likelihood_energies, tf_idf_energies
 from lexergy.tasks.detection.calibrating import endings
 from lexergy.tasks.detection.encoder import encoder_detector
@@ -217,13 +218,16 @@ def shown(values: Sequence[tuple[float, ...]], counts: Sequence[tuple[int, int]]
     return " | ".join(cells)
 
 
-def speed(num_texts: int, repeats: int, clock: str, dtype: str = "float32") -> None:
+def speed(num_texts: int, repeats: int, clock: str, dtype: Precision = "float32") -> None:
     from transformers import AutoModelForSequenceClassification, AutoTokenizer, pipeline
 
     from lexergy.models.loading.sources import resolve_encoder
 
     texts = mixed_texts(num_texts)
-    detector = encoder_detector(ENCODER, DetectorSettings(BLOCK_TOKENS), seed=0)
+    settings = DetectorSettings(BLOCK_TOKENS)
+    detector = encoder_detector(ENCODER, settings, seed=0)
+    assert isinstance(detector.reader, EncoderReader)
+    detector = Detector(EncoderReader(detector.reader.energy, dtype), settings)
     folder = resolve_encoder(ENCODER).folder
     classifier = pipeline(
         "text-classification",
@@ -234,7 +238,7 @@ def speed(num_texts: int, repeats: int, clock: str, dtype: str = "float32") -> N
     lengths = [len(detector.read(text).ids) for text in texts]
     print(
         f"{len(texts)} texts of {min(lengths)} to {max(lengths)} tokens (mean {statistics.mean(lengths):.0f}), "
-        f"{torch.get_num_threads()} threads, the pipeline in {dtype}"
+        f"{torch.get_num_threads()} threads, {dtype}"
     )
     calls: dict[str, Callable[[], object]] = {OURS: lambda: list(detector.detect(texts))}
     for size in BATCH_SIZES:
@@ -322,7 +326,7 @@ def main() -> None:
         command.add_argument("--repeats", type=int, default=3)
         command.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: where others work too")
         if name == "speed":
-            command.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of the pipeline")
+            command.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of both")
     options = parser.parse_args()
     keep_freed_memory()  # as the command line does, for all
     if options.command == "read":

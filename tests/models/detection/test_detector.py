@@ -237,3 +237,30 @@ def test_texts_of_all_lengths_are_judged_together_as_alone(states_detector, enco
         (alone,) = detector.detect([text])
         assert judged.energy == pytest.approx(alone.energy, abs=1e-5)
         assert [span.energy for span in judged.spans] == pytest.approx([s.energy for s in alone.spans], abs=1e-5)
+
+
+@pytest.fixture
+def with_bfloat16(monkeypatch):
+    """As on a processor that has such products: oneDNN computes them on all of them, slowly."""
+    monkeypatch.setattr("lexergy.models.detection.readers.has_products_of_bfloat16", lambda: True)
+
+
+@pytest.mark.usefixtures("with_bfloat16")
+def test_an_encoder_in_bfloat16_says_nearly_the_same(encoder_detector, tmp_path):
+    encoder_detector.save_pretrained(tmp_path / "saved")
+    rounded = Detector.from_pretrained(f"{tmp_path / 'saved'}#precision=bfloat16")
+    rounded.save_pretrained(tmp_path / "rounded")
+    found = rounded.scores(TEXTS)
+    assert found == pytest.approx(encoder_detector.scores(TEXTS), rel=0.05)
+    assert found != encoder_detector.scores(TEXTS)
+    assert Detector.from_pretrained(tmp_path / "rounded").scores(TEXTS) == found  # it stays what it was
+    exact = Detector.from_pretrained(f"{tmp_path / 'rounded'}#precision=float32")
+    assert exact.scores(TEXTS) == encoder_detector.scores(TEXTS)
+
+
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+def test_an_encoder_is_refused_in_numbers_that_are_not_to_be_had(encoder_detector, tmp_path, precision, monkeypatch):
+    monkeypatch.setattr("lexergy.models.detection.readers.has_products_of_bfloat16", lambda: False)
+    encoder_detector.save_pretrained(tmp_path)
+    with pytest.raises(LexergyError, match=f"in {precision}"):
+        Detector.from_pretrained(f"{tmp_path}#precision={precision}")

@@ -6,7 +6,7 @@ from transformers.activations import GELUActivation
 from transformers.pytorch_utils import Conv1D
 
 from lexergy.models.inference import linears
-from lexergy.models.inference.linears import fast_linears
+from lexergy.models.inference.linears import fast_linears, has_products_of_bfloat16, products_in
 
 
 @pytest.fixture(autouse=True, params=["AVX2", "AVX512"])
@@ -85,3 +85,29 @@ def test_an_activation_behind_another_layer_stays_where_it_is():
     with torch.no_grad(), fast_linears(model):
         assert "forward" in vars(model.intermediate_dense)
         assert "forward" not in vars(model.intermediate_act_fn)
+
+
+@pytest.mark.parametrize("build", [lambda: nn.Linear(64, 40), lambda: Conv1D(40, 64)])
+def test_products_of_rounded_states_and_weights(build):
+    layer, states = build(), torch.randn(7, 64)
+    nn.init.normal_(layer.bias)
+    weight = layer.weight if isinstance(layer, Conv1D) else layer.weight.t()
+    with torch.no_grad():
+        exact = states.double() @ weight.double() + layer.bias.double()
+        rounded = states.bfloat16().double() @ weight.bfloat16().double() + layer.bias.bfloat16().double()
+        for _ in range(2):
+            with products_in(torch.bfloat16), fast_linears(layer):
+                found = [layer(states) for _ in range(3)]
+            assert all(own.dtype == torch.float32 for own in found)
+            assert all(torch.allclose(own.double(), rounded, rtol=2**-8, atol=2**-8) for own in found)
+        with fast_linears(layer):
+            assert torch.allclose(layer(states).double(), exact, atol=1e-5)  # out of the context
+    assert not torch.allclose(found[0].double(), exact, atol=1e-4)
+    assert layer.weight.dtype == torch.float32
+
+
+def test_one_dnn_computes_in_bfloat16_only_where_it_has_such_products(monkeypatch):
+    weight = torch.randn(4, 4, dtype=torch.bfloat16)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert not has_products_of_bfloat16()
+    assert not linears.suits_one_dnn(weight)

@@ -25,6 +25,7 @@ from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.people import Accusation, PeopleTexts
 from lexergy.models.detection.readers import BlockReader, EncoderReader, StatesReader, TokenisedText
 from lexergy.models.detection.zero_shot import ZeroShotReader
+from lexergy.recipes.sections.runtime import split_precision
 from lexergy.storage import fetched
 
 READERS: dict[str, type[StatesReader] | type[EncoderReader] | type[ZeroShotReader]] = {
@@ -141,12 +142,16 @@ class Detector:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """Load a detector from a folder that `save_pretrained` (or `lexergy detect train`) has written."""
-        folder = fetched(folder)
+        """Load a detector from a folder that `save_pretrained` (or `lexergy detect train`) has written.
+
+        With `folder#precision=bfloat16` its model computes in that, faster where the processor has such products.
+        """
+        source, precision = split_precision(folder)
+        folder = fetched(source)
         if (folder / STAGE / SETTINGS_FILE).is_file():
             folder = folder / STAGE
         kind, settings = read_settings(folder)
-        return cls(READERS[kind].from_pretrained(folder), settings)
+        return cls(READERS[kind].from_pretrained(folder, precision), settings)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the detector to a folder; its settings last, without which the folder is no detector."""

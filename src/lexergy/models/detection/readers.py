@@ -10,13 +10,16 @@ from transformers import PreTrainedTokenizerBase
 
 from lexergy.core.batches import batches_by_length
 from lexergy.errors import LexergyError
+from lexergy.files import atomic_write_json, read_json
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.blocks import Block
 from lexergy.models.energies import StatesEnergy, TransformerEnergy
+from lexergy.models.inference.linears import has_products_of_bfloat16, products_in
 from lexergy.models.inference.ragged import reads_ragged
 from lexergy.models.loading.devices import tokens_at_once
+from lexergy.recipes.sections.runtime import Precision
 
-_ENERGY, _LM = "energy", "lm"
+_ENERGY, _LM, _PRECISION_FILE = "energy", "lm", "precision.json"
 
 
 class TokenisedText(NamedTuple):
@@ -96,7 +99,9 @@ class BlockReader(Protocol):
     def save_pretrained(self, folder: Path) -> None: ...
 
     @classmethod
-    def from_pretrained(cls, folder: Path) -> Self: ...
+    def from_pretrained(cls, folder: Path, precision: Precision | None = None) -> Self:
+        """Read it back; where a precision is named, the model computes in that and not in its own."""
+        ...
 
 
 class StatesReader:
@@ -136,19 +141,24 @@ class StatesReader:
         self.lm.save_pretrained(folder / _LM)
 
     @classmethod
-    def from_pretrained(cls, folder: Path) -> Self:
-        return cls(CausalLM.from_pretrained(folder / _LM), StatesEnergy.from_pretrained(folder / _ENERGY))
+    def from_pretrained(cls, folder: Path, precision: Precision | None = None) -> Self:
+        lm = CausalLM.from_pretrained(folder / _LM, precision=precision)
+        return cls(lm, StatesEnergy.from_pretrained(folder / _ENERGY))
 
 
 class EncoderReader:
-    """e_t = w . h_t + b, h_t the last state of a fine-tuned encoder at its token t."""
+    """e_t = w . h_t + b, h_t the last state of a fine-tuned encoder at its token t.
+
+    In bfloat16 states and weights are rounded before each product of a linear layer; all else is in float32.
+    """
 
     kind: ClassVar[str] = "encoder"
     tokens_together = 2**14
 
-    def __init__(self, energy: TransformerEnergy) -> None:
+    def __init__(self, energy: TransformerEnergy, precision: Precision = "float32") -> None:
         self.tokenizer = energy.reader.tokenizer
         self.energy = energy.bind(self.tokenizer).eval()
+        self.precision, self._products = precision, _dtype_of_products(precision)
 
     @property
     def most_tokens(self) -> int:
@@ -160,20 +170,38 @@ class EncoderReader:
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         if reads_ragged(self.energy.backbone):
-            yield from self.energy.token_energies(blocks)
+            yield from self._read(blocks)
             return
         by_place: dict[int, Tensor] = {}
         for places in batches_by_length([len(block) for block in blocks], tokens_at_once(self.energy)):
-            energies = self.energy.token_energies([blocks[place] for place in places])
-            by_place.update(zip(places, energies, strict=True))
+            by_place.update(zip(places, self._read([blocks[place] for place in places]), strict=True))
         yield from (by_place[place] for place in range(len(blocks)))
+
+    def _read(self, blocks: Sequence[Tensor]) -> list[Tensor]:
+        with products_in(self._products):
+            return self.energy.token_energies(blocks)
 
     def save_pretrained(self, folder: Path) -> None:
         self.energy.save_pretrained(folder / _ENERGY)
+        atomic_write_json(folder / _PRECISION_FILE, {"precision": self.precision})
 
     @classmethod
-    def from_pretrained(cls, folder: Path) -> Self:
-        return cls(TransformerEnergy.from_pretrained(folder / _ENERGY))
+    def from_pretrained(cls, folder: Path, precision: Precision | None = None) -> Self:
+        saved = folder / _PRECISION_FILE  # which older versions did not write
+        if precision is None:
+            precision = read_json(saved, dict)["precision"] if saved.exists() else "float32"
+        return cls(TransformerEnergy.from_pretrained(folder / _ENERGY), precision)
+
+
+def _dtype_of_products(precision: Precision) -> torch.dtype:
+    if precision == "int8":
+        raise LexergyError("an encoder was asked for in int8; expected float32 or bfloat16.")
+    if precision == "bfloat16" and not has_products_of_bfloat16():
+        raise LexergyError(
+            "an encoder was asked for in bfloat16, of which this processor has no products; expected one with "
+            "AVX-512 BF16 or AMX; leave the precision out, and it is float32."
+        )
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 def with_first(energies: Tensor) -> Tensor:  # (L - 1,) -> (L,)

@@ -25,6 +25,7 @@ from lexergy.models.causal.row_logits import whole_row_logits
 from lexergy.models.causal.state_features import token_statistics
 from lexergy.models.detection.readers import TokenisedText, tokenise, with_first
 from lexergy.models.loading.devices import tokens_at_once
+from lexergy.recipes.sections.runtime import Precision
 
 FittedScore = AssistantScore | SampleScore | MachineScore
 FITTED: dict[str, type[FittedScore]] = {MACHINE: MachineScore, ASSISTANT: AssistantScore, SAMPLE: SampleScore}
@@ -141,13 +142,13 @@ class ZeroShotReader:
         atomic_write_json(folder / _SCORER_FILE, {"scorer": self.scorer, "second": self.second is not None, **fitted})
 
     @classmethod
-    def from_pretrained(cls, folder: Path) -> Self:
+    def from_pretrained(cls, folder: Path, precision: Precision | None = None) -> Self:
         with reading(folder / _SCORER_FILE):
             record = read_json(folder / _SCORER_FILE, dict)
             scorer, has_second = record["scorer"], record["second"]
             fitted = TypeAdapter(FITTED[scorer]).validate_python(record["fitted"]) if scorer in FITTED else None
-        second = CausalLM.from_pretrained(folder / _SECOND) if has_second else None
-        return cls(CausalLM.from_pretrained(folder / _LM), scorer, second, fitted)
+        second = CausalLM.from_pretrained(folder / _SECOND, precision=precision) if has_second else None
+        return cls(CausalLM.from_pretrained(folder / _LM, precision=precision), scorer, second, fitted)
 
 
 def _have_one_tokenizer(first: CausalLM, second: CausalLM) -> bool:

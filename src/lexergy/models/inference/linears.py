@@ -8,6 +8,7 @@ float32 that lies as (out, in).
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -17,6 +18,22 @@ from transformers.pytorch_utils import Conv1D
 
 PACKED_BYTES = 2**31  # of weights kept in oneDNN's own order; a larger model's other layers are reordered at each use
 _ROWS_OF_PACKING = 1024  # what the order is chosen for; it serves any number of rows
+_PRODUCTS: ContextVar[torch.dtype] = ContextVar("products", default=torch.float32)
+
+
+@contextmanager
+def products_in(dtype: torch.dtype) -> Iterator[None]:
+    """Let `fast_linears` round states and weights of float32 to this before each product; all else stays as it is."""
+    token = _PRODUCTS.set(dtype)
+    try:
+        yield
+    finally:
+        _PRODUCTS.reset(token)
+
+
+def has_products_of_bfloat16() -> bool:
+    """Whether oneDNN has fast ones here."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 @contextmanager
@@ -86,9 +103,11 @@ class _Room:
 class _FastLinear:
     def __init__(self, layer: Any, room: _Room, often: bool) -> None:
         # Conv1D keeps its weight as (in, out), nn.Linear as (out, in).
-        self._given = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight  # (out, in)
+        given = layer.weight.t() if isinstance(layer, Conv1D) else layer.weight  # (out, in)
+        dtype = _PRODUCTS.get() if given.dtype == torch.float32 else given.dtype
+        self._given = given if dtype == given.dtype else given.to(dtype, memory_format=torch.contiguous_format)
         self._packed: Tensor | None = None
-        self.bias = layer.bias
+        self.bias = None if layer.bias is None else layer.bias.to(dtype)
         self._by_one_dnn = suits_one_dnn(self._given)
         self._room = room
         self._uses = 1 if often else 0
@@ -101,15 +120,17 @@ class _FastLinear:
         return self._by_one_dnn
 
     def __call__(self, states: Tensor) -> Tensor:
-        rows = states.reshape(-1, states.shape[-1])  # (R, in)
-        shape = (*states.shape[:-1], len(self._given))
+        rows = states.reshape(-1, states.shape[-1]).to(self._given.dtype)  # (R, in)
+        return self._product(rows).to(states.dtype).view(*states.shape[:-1], len(self._given))
+
+    def _product(self, rows: Tensor) -> Tensor:  # (R, in) -> (R, out)
         if not self._by_one_dnn:
-            return _column_major(rows, self._given, self.bias).view(shape)
+            return _column_major(rows, self._given, self.bias)
         self._uses += 1
         if self._uses == 2 and self._room.take(self._given.nbytes):
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self._given, _ROWS_OF_PACKING)
         weight = self._given if self._packed is None else self._packed
-        return torch.ops.mkldnn._linear_pointwise(rows, weight, self.bias, *self._then).view(shape)
+        return torch.ops.mkldnn._linear_pointwise(rows, weight, self.bias, *self._then)
 
 
 def suits_one_dnn(weight: Tensor) -> bool:
@@ -117,7 +138,7 @@ def suits_one_dnn(weight: Tensor) -> bool:
     return (
         torch.backends.cpu.get_cpu_capability() == "AVX512"
         and torch.backends.mkldnn.is_available()
-        and weight.dtype == torch.float32
+        and (weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and has_products_of_bfloat16()))
         and weight.is_contiguous()
     )
 

@@ -50,6 +50,19 @@ def test_files_need_not_be_said(model, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == named
 
 
+def test_a_detector_may_be_named_with_its_precision(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("lexergy.models.detection.readers.has_products_of_bfloat16", lambda: True)
+    (tmp_path / "essay.txt").write_text(TEXT)
+    energies = []
+    for name in (model, f"{model}#precision=bfloat16", f"{model}#precision=float32"):
+        assert detect(name, tmp_path / "essay.txt", "--json") == 0
+        energies.append(json.loads(capsys.readouterr().out)["texts"][0]["energy"])
+    assert energies[1] == pytest.approx(energies[0], rel=0.1)
+    assert energies[1] != energies[0] == energies[2]
+    assert detect(f"{model}#precision=int8", tmp_path / "essay.txt") == 2
+    assert "in int8; expected float32 or bfloat16" in capsys.readouterr().err
+
+
 def test_a_probability_for_each_text(model, tmp_path, capsys):
     (tmp_path / "essay.txt").write_text(TEXT)
     (tmp_path / "more.jsonl").write_text(json.dumps({"body": TEXT}) + "\n\n" + json.dumps({"body": TEXT * 3}) + "\n")

@@ -7,6 +7,7 @@ import typer
 
 from lexergy.cli.options import as_written, known_place
 from lexergy.errors import LexergyError
+from lexergy.recipes.sections.runtime import split_precision
 from lexergy.storage import collapsed_address, mirrored
 
 if TYPE_CHECKING:
@@ -90,13 +91,14 @@ Domain = Annotated[
 def split_model(arguments: list[str]) -> tuple[Path | None, list[str]]:
     """The detector, if the first of the arguments is a folder or address of one, and the files."""
     first, *rest = arguments
-    place = mirrored(first)
+    folder = str(split_precision(first)[0])
+    place, precision = mirrored(folder), first.removeprefix(folder)
     is_address = collapsed_address(Path(first)) is not None
     is_missing = not first or (first != "-" and not place.exists())
     if any((place / name).is_file() for name in SETTINGS_FILES) or (rest and is_address):
         if not rest:
             raise LexergyError(f"`{first}` is a detector, and no texts are given; expected [MODEL] FILE...")
-        return place, rest
+        return Path(f"{place}{precision}"), rest
     if rest and is_missing:
         raise LexergyError(
             f"no detector at `{first}`, and no text; expected a folder written by `lexergy detect train --out`, or "

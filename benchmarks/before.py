@@ -2,6 +2,8 @@
 
     git worktree add ../before ccae766       # the last commit before OpenVINO computed the sampler's steps
     python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
+    git -C ../before checkout 071c042        # the last one in which each sample was fed by itself
+    python benchmarks/before.py ../before --stages "of a prefix"
     python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here, once
 
 One process for each checkout, the same environment, SmolLM2-135M, prefixes of 64 tokens and 32 new ones, as in the
@@ -23,7 +25,7 @@ from typing import Any
 from timing import CLOCKS, Others, seconds, with_range
 from workers import Worker
 
-PREFIX, NEW, LAYERS = 64, 32, (8, 16, 24, 30)
+PREFIX, NEW, LONG, LAYERS = 64, 32, 40, (8, 16, 24, 30)
 NEGATIVES, READ, WINDOWS, SAMPLES = 256, 64, 8, 32
 RECIPE = ["run", "energy-alone"]
 HERE = Path(__file__).resolve().parents[1]
@@ -41,6 +43,13 @@ def stages() -> tuple[Any, dict[str, tuple[int, Callable[[int], object]]]]:
     rows = text[: NEGATIVES * (PREFIX + NEW)].view(NEGATIVES, -1)
     prefixes, read = rows[:, :PREFIX], rows[:READ]
 
+    def continued(num_samples: int, **options: Any) -> tuple[int, Callable[[int], object]]:
+        """So many texts of one prefix, another with each seed."""
+        count = num_samples * LONG
+        return count, lambda seed: lm.sample(
+            prefixes[seed : seed + 1], num_samples=num_samples, max_new_tokens=LONG, seed=seed, **options
+        )
+
     def pairs(seed: int) -> object:
         """As the stage `negatives` of a run makes them, in each checkout."""
         own = lm.on_one_runtime(READ) if hasattr(lm, "on_one_runtime") else lm
@@ -52,6 +61,10 @@ def stages() -> tuple[Any, dict[str, tuple[int, Callable[[int], object]]]]:
             NEGATIVES * NEW,
             lambda seed: lm.sample(prefixes, num_samples=1, max_new_tokens=NEW, seed=seed, features=energy.features),
         ),
+        "64 samples of a prefix, top-k 10": continued(64, top_k=10),
+        "256 samples of a prefix, top-k 10": continued(256, top_k=10),
+        "256 samples of a prefix": continued(256),
+        "64 texts of a prefix up to a full stop": continued(64, stop=["."]),
         "64 pairs of people's text and a negative, with states": (READ * NEW, pairs),
         "log Z, 8 windows, 32 samples each": (
             WINDOWS * SAMPLES * NEW,

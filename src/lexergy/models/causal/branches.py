@@ -17,6 +17,7 @@ class Branches:
     def __init__(self, num_prefixes: int, num_samples: int, device: torch.device) -> None:
         self._prefixes, self._samples, self._width = num_prefixes, num_samples, num_samples
         self._apart = False  # whether each sample has a row of its own, in order
+        self._is_fed = False
         self.rows = torch.arange(num_prefixes, device=device).repeat_interleave(num_samples) * num_samples  # (R,)
 
     def of_samples(self, values: Tensor) -> Tensor:  # (B W, ...) -> (R, ...)
@@ -34,13 +35,14 @@ class Branches:
         """
         if self._apart and bool(needed.all()):
             return None, tokens
+        was_fed, self._is_fed = self._is_fed, True
         heirs, place = (self.rows[needed] * _APART + tokens[needed]).unique(return_inverse=True)
         parents, drawn = heirs // _APART, heirs % _APART
         prefixes = parents // self._width
         counts = prefixes.bincount(minlength=self._prefixes)
         width = self._rounded(int(counts.max()))
         if width > WORTH_IT * self._samples:
-            return self._part(), tokens
+            return self._part(was_fed), tokens
         if width > WORTH_IT * self._width and len(parents.unique()) == len(parents):  # nothing branches
             return None, tokens.new_zeros(self._prefixes * self._width).index_put_((parents,), drawn)
         rows = prefixes * width + torch.arange(len(heirs), device=tokens.device) - (counts.cumsum(0) - counts)[prefixes]
@@ -57,10 +59,9 @@ class Branches:
         together = -(-ROWS_AT_ONCE // self._prefixes)
         return min(self._samples, -(-width // together) * together)
 
-    def _part(self) -> Tensor | None:
-        """From now on each sample has a row of its own."""
-        if self._apart:
-            return None
+    def _part(self, was_fed: bool) -> Tensor | None:
+        """From now on each sample has a row of its own. Before anything was fed, the K of a prefix are all alike."""
         parents, self.rows = self.rows, torch.arange(len(self.rows), device=self.rows.device)
-        begun, self._width, self._apart = self._width == self._samples, self._samples, True
-        return None if begun and torch.equal(parents, self.rows) else parents
+        is_new = was_fed and not (self._width == self._samples and torch.equal(parents, self.rows))
+        self._width, self._apart = self._samples, True
+        return parents if is_new else None

@@ -189,6 +189,32 @@ def test_samples_go_on_from_others(maker, num_samples):
         assert not torch.equal(samples.tokens, lm.sample(prefix, **options).tokens)
 
 
+class OfTheEnded(Shuffled):
+    """Lets every sample go on from one that has ended, as soon as there is one of each prefix."""
+
+    def after(self, length, written, pool):
+        ended = ~written.alive.view(self.shape)
+        if not ended.any(1).all():
+            return None
+        return (ended.int().argmax(1) + torch.arange(self.shape[0]) * self.shape[1]).repeat_interleave(self.shape[1])
+
+
+@pytest.mark.parametrize("maker", ARCHITECTURES)
+@pytest.mark.parametrize("features", [StateFeatures((0, 2)), StateFeatures(()), None])
+def test_samples_that_all_go_on_from_ended_ones_have_ended(maker, features):
+    lm = build(maker, forbidden_tokens=range(6, VOCAB)).ending(4)
+    prefix, options = prefixes(2), {"num_samples": 20, "max_new_tokens": 8, "features": features}
+    samples = lm.sample(prefix, **options, resampler=OfTheEnded(2, 20))
+    assert (samples.tokens == samples.tokens[:, :1]).all()
+    assert (samples.lengths < 8).all()
+    assert torch.equal(lm.lengths(samples.tokens), samples.lengths)
+    rows = whole(prefix, samples.tokens)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten(), atol=1e-4)
+    if features is not None:
+        expected = lm.state_features(rows, prefix_length=5, features=features)
+        assert torch.allclose(expected, samples.features.flatten(0, 1), atol=1e-3)
+
+
 @pytest.mark.parametrize("maker", ARCHITECTURES)
 def test_samples_with_the_same_beginning_are_fed_once(maker):
     """They part by and by, some end, and each has its own numbers all the same."""

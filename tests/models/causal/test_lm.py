@@ -233,15 +233,33 @@ def test_samples_with_the_same_beginning_are_fed_once(maker):
     assert 18 == fed[0] < fed[1] <= max(fed) <= 150
 
 
+def test_samples_stop_at_a_string_whatever_rows_they_share(byte_lm):
+    """Of four bytes two stop: most samples share a row with others, and fewer rows are fed from step to step."""
+    lm = CausalLM(byte_lm.model, byte_lm.tokenizer, forbidden_tokens=set(range(257)) - {68, 69, 70, 71})
+    prefix, features = prefixes(3), StateFeatures((0, 2))
+    strings = lm.tokenizer.batch_decode([[69, 70], [71]])
+    options = {"num_samples": 50, "max_new_tokens": 8, "features": features, "stop": strings, "seed": 3}
+    together, alone = lm.sample(prefix, **options), lm.sample(prefix, **options, rows_per_batch=1)
+    assert torch.equal(together.tokens, alone.tokens)
+    assert torch.equal(together.lengths, alone.lengths)
+    assert len(together.lengths.unique()) > 5
+    assert torch.allclose(together.log_prob, alone.log_prob, atol=1e-4)
+    assert torch.allclose(together.features, alone.features, atol=1e-3)
+
+
+@pytest.mark.parametrize("num_samples", [5, 40])  # 40 share rows
 @pytest.mark.parametrize("end_token", [None, 7])
-def test_a_kept_sample_is_not_drawn(end_token):
+def test_a_kept_sample_is_not_drawn(end_token, num_samples):
     lm, features = build(gpt2, end_token=end_token), StateFeatures((1,))
     prefix, kept = prefixes(3), torch.tensor([[4, 9, 1, 3], [8, 7, 7, 7], [20, 30, 6, 7]])
-    options = {"num_samples": 5, "max_new_tokens": 4, "features": features, "seed": 1}
+    options = {"num_samples": num_samples, "max_new_tokens": 4, "features": features, "seed": 1}
     samples, free = lm.sample(prefix, **options, kept=kept), lm.sample(prefix, **options)
     assert torch.equal(samples.tokens[:, 0], kept)
     assert torch.equal(samples.tokens[:, 1:], free.tokens[:, 1:])
-    assert torch.allclose(lm.log_prob(whole(prefix, samples.tokens), prefix_length=5), samples.log_prob.flatten())
+    rows = whole(prefix, samples.tokens)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten())
+    expected = lm.state_features(rows, prefix_length=5, features=features)
+    assert torch.allclose(expected, samples.features.flatten(0, 1), atol=1e-3)
     assert samples.lengths[:, 0].tolist() == ([4, 2, 4] if end_token else [4, 4, 4])
 
 

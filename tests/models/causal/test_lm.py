@@ -9,6 +9,8 @@ from transformers import (
     BloomForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    MambaConfig,
+    MambaForCausalLM,
     OPTConfig,
     OPTForCausalLM,
 )
@@ -68,6 +70,12 @@ def gated_conv():
     return build_causal_lm(VOCAB, 16, 2, None, 32, seed=0, architecture="gated_conv", embedding_size=12, kernel_size=3)
 
 
+def mamba():
+    """Its memory is one state, whatever has been read."""
+    sizes = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    return MambaForCausalLM(MambaConfig(**sizes, **NO_SPECIAL))
+
+
 def corrected_llama():
     return llama()
 
@@ -113,7 +121,7 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
 
 
 CORRECTED = [corrected_llama, corrected_openvino_llama, corrected_gemma, corrected_bloom]
-ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv, *CORRECTED]
+ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv, mamba, *CORRECTED]
 DISTRIBUTIONS = [
     {},
     {"top_k": 4},

@@ -1,4 +1,4 @@
-"""Memory that is not needed for now, given back to the system: pages of files that are only mapped, and free heap.
+"""Memory that is not needed for now, given back to the system: weights that are only mapped from their file.
 
 Weights in a safetensors file are mapped and not copied. Once read they count as the process's memory, though the system
 has them in the file, and the graphs of a sampler have weights of their own.
@@ -25,14 +25,12 @@ class _Span(NamedTuple):
 
 
 def give_back(model: nn.Module) -> None:
-    """Pages of the model's weights that are as in their file, which come again when they are read, and free heap."""
+    """Pages of the model's weights that are as in their file, which come again when they are read."""
     if not sys.platform.startswith("linux"):
         return
     library = ctypes.CDLL(None)
     for start, end in _unchanged(_holding(model)):
         library.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
-    if hasattr(library, "malloc_trim"):  # the C library is GNU's
-        library.malloc_trim(ctypes.c_size_t(0))
 
 
 def _holding(model: nn.Module) -> set[_Span]:

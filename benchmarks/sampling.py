@@ -1,13 +1,12 @@
 """Sampling many continuations of one prefix: Lexergy beside transformers, CTranslate2 and OpenVINO, in one run.
 
 SmolLM2-135M-Instruct from one Q4_1 file, prefix 120, 40 new tokens. Prints the tables of
-docs/results/sampling-speed.md.
+docs/results/sampling-speed.md; that of memory is `peak_memory.py`'s.
 """
 
 import argparse
 import json
 import os
-import resource
 import statistics
 import sys
 from collections.abc import Callable
@@ -43,7 +42,6 @@ class Measured(NamedTuple):
     seconds: float
     cpu_seconds: float
     others: float  # share of the machine that other processes took meanwhile
-    peak_memory: float  # resident, GiB
 
 
 class Side:
@@ -77,7 +75,7 @@ def _measure(sampler: Sampler, n: int, top_k: int | None) -> Measured:
     wall = seconds(lambda: spent.append(cpu_seconds(lambda: sampler(n, top_k))))
     available = wall * (psutil.cpu_count() or 1)
     others = (available - (_idle_seconds() - idle) - spent[0]) / available
-    return Measured(wall, spent[0], others, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+    return Measured(wall, spent[0], others)
 
 
 def _idle_seconds() -> float:
@@ -109,15 +107,6 @@ def speed_table(arguments: argparse.Namespace) -> list[str]:
 
 def _clock(measured: Measured, wall: bool) -> float:
     return measured.seconds if wall else measured.cpu_seconds
-
-
-def memory_line(arguments: argparse.Namespace) -> list[str]:
-    peaks = []
-    for name in arguments.engines:
-        side = Side(name, arguments.top_k, arguments.threads)
-        peaks.append(f"{name} {side.measured(1024).peak_memory:.2f} GiB")
-        side.end()
-    return [f"Peak memory at 1,024 samples: {', '.join(peaks)}."]
 
 
 def energy_line(arguments: argparse.Namespace) -> list[str]:
@@ -155,7 +144,6 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
     "speed": speed_table,
     "work": work_lines,
     "energy": energy_line,
-    "memory": memory_line,
     "profile": profile_lines,
 }
 

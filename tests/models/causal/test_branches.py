@@ -64,6 +64,14 @@ def test_one_row_for_all_that_are_alike():
     assert branches.grow(torch.zeros(100, dtype=torch.long), everyone)[0] is None  # once apart, they stay so
 
 
+@pytest.mark.parametrize("prefixes", [1, 3])
+def test_rows_that_were_fed_nothing_stay_as_they_are_where_all_samples_part(prefixes):
+    branches, number = Branches(prefixes, 100, CPU), 100 * prefixes
+    parents, tokens = branches.grow(torch.arange(number), torch.ones(number, dtype=torch.bool))
+    assert parents is None  # to copy their memory would be dear
+    assert torch.equal(branches.of_samples(tokens), torch.arange(number))
+
+
 def test_ended_samples_have_no_row():
     branches = Branches(1, 64, CPU)
     everyone = torch.ones(64, dtype=torch.bool)

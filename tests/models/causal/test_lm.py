@@ -9,6 +9,8 @@ from transformers import (
     BloomForCausalLM,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    MambaConfig,
+    MambaForCausalLM,
     OPTConfig,
     OPTForCausalLM,
 )
@@ -68,6 +70,12 @@ def gated_conv():
     return build_causal_lm(VOCAB, 16, 2, None, 32, seed=0, architecture="gated_conv", embedding_size=12, kernel_size=3)
 
 
+def mamba():
+    """Its memory is one state, whatever has been read."""
+    sizes = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    return MambaForCausalLM(MambaConfig(**sizes, **NO_SPECIAL))
+
+
 def corrected_llama():
     return llama()
 
@@ -113,7 +121,7 @@ def plain_log_prob(lm, rows, prefix_length, decoding=None):
 
 
 CORRECTED = [corrected_llama, corrected_openvino_llama, corrected_gemma, corrected_bloom]
-ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv, *CORRECTED]
+ARCHITECTURES = [gpt2, llama, openvino_llama, gemma, opt, bloom, gated_conv, mamba, *CORRECTED]
 DISTRIBUTIONS = [
     {},
     {"top_k": 4},
@@ -189,6 +197,32 @@ def test_samples_go_on_from_others(maker, num_samples):
         assert not torch.equal(samples.tokens, lm.sample(prefix, **options).tokens)
 
 
+class OfTheEnded(Shuffled):
+    """Lets every sample go on from one that has ended, as soon as there is one of each prefix."""
+
+    def after(self, length, written, pool):
+        ended = ~written.alive.view(self.shape)
+        if not ended.any(1).all():
+            return None
+        return (ended.int().argmax(1) + torch.arange(self.shape[0]) * self.shape[1]).repeat_interleave(self.shape[1])
+
+
+@pytest.mark.parametrize("maker", ARCHITECTURES)
+@pytest.mark.parametrize("features", [StateFeatures((0, 2)), StateFeatures(()), None])
+def test_samples_that_all_go_on_from_ended_ones_have_ended(maker, features):
+    lm = build(maker, forbidden_tokens=range(6, VOCAB)).ending(4)
+    prefix, options = prefixes(2), {"num_samples": 20, "max_new_tokens": 8, "features": features}
+    samples = lm.sample(prefix, **options, resampler=OfTheEnded(2, 20))
+    assert (samples.tokens == samples.tokens[:, :1]).all()
+    assert (samples.lengths < 8).all()
+    assert torch.equal(lm.lengths(samples.tokens), samples.lengths)
+    rows = whole(prefix, samples.tokens)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten(), atol=1e-4)
+    if features is not None:
+        expected = lm.state_features(rows, prefix_length=5, features=features)
+        assert torch.allclose(expected, samples.features.flatten(0, 1), atol=1e-3)
+
+
 @pytest.mark.parametrize("maker", ARCHITECTURES)
 def test_samples_with_the_same_beginning_are_fed_once(maker):
     """They part by and by, some end, and each has its own numbers all the same."""
@@ -207,15 +241,33 @@ def test_samples_with_the_same_beginning_are_fed_once(maker):
     assert 18 == fed[0] < fed[1] <= max(fed) <= 150
 
 
+def test_samples_stop_at_a_string_whatever_rows_they_share(byte_lm):
+    """Of four bytes two stop: most samples share a row with others, and fewer rows are fed from step to step."""
+    lm = CausalLM(byte_lm.model, byte_lm.tokenizer, forbidden_tokens=set(range(257)) - {68, 69, 70, 71})
+    prefix, features = prefixes(3), StateFeatures((0, 2))
+    strings = lm.tokenizer.batch_decode([[69, 70], [71]])
+    options = {"num_samples": 50, "max_new_tokens": 8, "features": features, "stop": strings, "seed": 3}
+    together, alone = lm.sample(prefix, **options), lm.sample(prefix, **options, rows_per_batch=1)
+    assert torch.equal(together.tokens, alone.tokens)
+    assert torch.equal(together.lengths, alone.lengths)
+    assert len(together.lengths.unique()) > 5
+    assert torch.allclose(together.log_prob, alone.log_prob, atol=1e-4)
+    assert torch.allclose(together.features, alone.features, atol=1e-3)
+
+
+@pytest.mark.parametrize("num_samples", [5, 40])  # 40 share rows
 @pytest.mark.parametrize("end_token", [None, 7])
-def test_a_kept_sample_is_not_drawn(end_token):
+def test_a_kept_sample_is_not_drawn(end_token, num_samples):
     lm, features = build(gpt2, end_token=end_token), StateFeatures((1,))
     prefix, kept = prefixes(3), torch.tensor([[4, 9, 1, 3], [8, 7, 7, 7], [20, 30, 6, 7]])
-    options = {"num_samples": 5, "max_new_tokens": 4, "features": features, "seed": 1}
+    options = {"num_samples": num_samples, "max_new_tokens": 4, "features": features, "seed": 1}
     samples, free = lm.sample(prefix, **options, kept=kept), lm.sample(prefix, **options)
     assert torch.equal(samples.tokens[:, 0], kept)
     assert torch.equal(samples.tokens[:, 1:], free.tokens[:, 1:])
-    assert torch.allclose(lm.log_prob(whole(prefix, samples.tokens), prefix_length=5), samples.log_prob.flatten())
+    rows = whole(prefix, samples.tokens)
+    assert torch.allclose(lm.log_prob(rows, prefix_length=5), samples.log_prob.flatten())
+    expected = lm.state_features(rows, prefix_length=5, features=features)
+    assert torch.allclose(expected, samples.features.flatten(0, 1), atol=1e-3)
     assert samples.lengths[:, 0].tolist() == ([4, 2, 4] if end_token else [4, 4, 4])
 
 

@@ -107,6 +107,7 @@ def sample_batch(
             parents, fed = branches.grow(chosen, counted if layers else written.alive)
             if parents is not None:
                 rows.fork(parents)
+            del logits  # as much memory as the next ones take
             output: Any = rows.feed(
                 fed.unsqueeze(-1),
                 model=lm.model.base_model if last else None,  # nothing follows the last token: no LM head
@@ -125,6 +126,8 @@ def sample_batch(
                 written.reorder(index)
                 if pool is not None:
                     pool.reorder(index)
+                if written.has_ended():
+                    break
     shape = (len(prefix), num_samples)
     return Samples(
         written.tokens.view(*shape, -1).cpu(),

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from lexergy import CausalLM
 from lexergy.errors import LexergyError
 from lexergy.models.causal.runtimes import choice as runtime
+from lexergy.models.causal.runtimes import openvino_weights
 from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import (
@@ -232,6 +233,23 @@ def test_eight_bits_are_the_files_own_or_the_nearest_with_a_whole_zero():
     assert around.mean() < 0.7 * (_rounded(blocks).weights() - down).abs().mean() / levels.scale.mean()
     assert error.max() < 0.5
     assert eight_bits(torch.ones(4, 40)) is None
+
+
+def test_numbers_are_the_same_however_many_rows_are_read_at_once(monkeypatch):
+    """Of a file with a whole zero, of one with offsets, and of neither."""
+    model = skewed(hidden_size=64, intermediate_size=96, tie_word_embeddings=True)
+    rounded = model.model.layers[1].mlp.down_proj.weight.clone()
+    numbered_weights(model)
+    weights = (model.model.embed_tokens.weight, model.model.layers[0].mlp.down_proj.weight, rounded)
+    whole = [(numbered(weight), eight_bits(weight)) for weight in weights]
+    monkeypatch.setattr(openvino_weights, "_ROWS", 7)
+    for weight, (as_in_file, nearest) in zip(weights, whole, strict=True):
+        found = numbered(weight)
+        assert (found is None) == (as_in_file is None) == (weight is rounded)
+        assert found is None or all(map(torch.equal, found, as_in_file))
+        assert all(map(torch.equal, eight_bits(weight), nearest))
+    weights[0].data[30, 5] += 1e-4  # not in the first part
+    assert numbered(weights[0]) is None
 
 
 @pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="the processor has no AVX-512 VNNI")

@@ -4,7 +4,7 @@ With few rows a step is as long as it takes to read the weights, and OpenVINO's 
 memory's rate; of a float32 LM that was read from a file of 4 or 8 bits they read those. With more rows the weights are
 kept in float32, since then it takes longer to unpack them. Compiled graphs hold weights of their own: a quarter of the
 model's memory again for calls with few rows, as much again as the model for calls with many, half of it in bfloat16 and
-a quarter in 8 bits.
+a quarter in 8 bits. The model's own, where they are mapped from a file, go back to the system until torch reads them.
 
 In bfloat16 the LM is another one: its logits are some .09 away from those of float32, and as far from those of any
 other order of summation. In 8 bits, where states are rounded before each product, 32 numbers by one scale, they are .2
@@ -31,6 +31,7 @@ from lexergy.models.causal.runtimes.openvino_rows import OpenVinoContinuations
 from lexergy.models.causal.runtimes.openvino_weights import BLOCK as BLOCK_OF_WEIGHTS
 from lexergy.models.causal.runtimes.openvino_weights import Constant, as_numbers, in_eight_bits, numbered, plain
 from lexergy.models.causal.runtimes.shared_prefix import Prefilled, SharedPrefix
+from lexergy.models.inference.pages import give_back
 from lexergy.recipes.sections.runtime import Precision
 
 SPARE_BYTES = 2**30  # kept for the next rows' keys and values
@@ -123,23 +124,28 @@ class OpenVinoSteps:
         self.threads = torch.get_num_threads()
         self._spare: Tensor | None = None
         self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
-        with torch.no_grad():
-            graphs = (layers_graph(model, form.constant, shown), head_graph(model, form.constant))
         precision = {
             "INFERENCE_PRECISION_HINT": arithmetic.hint,
             "KV_CACHE_PRECISION": arithmetic.hint,
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": arithmetic.group,
         }
         settings = {**SETTINGS, **precision, "INFERENCE_NUM_THREADS": self.threads}
-        self.layers, self.head = (ov.Core().compile_model(graph, "CPU", settings) for graph in graphs)
-        self._check(arithmetic.deviation)
+        with torch.no_grad():
+            tokens = torch.arange(TRIED)[None] % model.config.vocab_size
+            expected = model(input_ids=tokens, use_cache=False).logits[:, -1]  # (1, V)
+            self.layers = self._compiled(layers_graph(model, form.constant, shown), settings)
+            self.head = self._compiled(head_graph(model, form.constant), settings)
+            self._check(self.prefill(tokens).logits, expected, arithmetic.deviation)
+        give_back(model)
 
-    @torch.no_grad()
-    def _check(self, most: float) -> None:
+    def _compiled(self, graph: ov.Model, settings: dict[str, Any]) -> ov.CompiledModel:
+        give_back(self.model)  # what the graph has, or will read again a matrix at a time
+        return ov.Core().compile_model(graph, "CPU", settings)
+
+    @staticmethod
+    def _check(logits: Tensor, expected: Tensor, most: float) -> None:
         """Refuse graphs that compute something else, as an operator of another version might."""
-        tokens = torch.arange(TRIED)[None] % self.model.config.vocab_size
-        expected = self.model(input_ids=tokens, use_cache=False).logits[:, -1]  # (1, V)
-        deviation = float((self.prefill(tokens).logits - expected).square().mean().sqrt() / expected.std())
+        deviation = float((logits - expected).square().mean().sqrt() / expected.std())
         if not deviation <= most:
             raise RuntimeError(f"its logits deviate from the model's by {deviation:.2g} of their spread")
 

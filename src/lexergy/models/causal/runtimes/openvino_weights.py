@@ -21,6 +21,7 @@ _LEVELS = 15  # between the least and the greatest of a block (Q4_1)
 _HALF_RANGE = 127  # between 0 and the greatest magnitude (Q8_0)
 _ROUNDING = 1e-6  # of a block's greatest magnitude
 _BYTE = 255
+_ROWS = 2**12  # of a matrix, read at once: what is computed on the way is several times as large
 Constant = Callable[[Tensor], Any]  # a matrix -> a part of a graph
 
 
@@ -42,9 +43,23 @@ def numbered(weight: Tensor) -> Numbered | None:  # (out, in)
         return None
     blocks = weight.detach().unflatten(1, (-1, BLOCK))
     for read in (_symmetric, _between):
-        if _is_equal(read(blocks[:1]), blocks[:1]) and _is_equal(whole := read(blocks), blocks):
-            return whole
+        if (found := _read(read, blocks)) is not None:
+            return found
     return None
+
+
+def _read(read: Callable[[Tensor], Numbered], blocks: Tensor) -> Numbered | None:
+    """What `read` makes of the blocks, if it is equal to them."""
+    parts = []
+    for rows in (blocks[:1], *blocks.split(_ROWS)):  # a wrong guess is seen at the first row
+        parts.append(read(rows))
+        if not _is_equal(parts[-1], rows):
+            return None
+    return _joined(parts[1:])
+
+
+def _joined(parts: Sequence[Numbered]) -> Numbered:
+    return Numbered(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _symmetric(blocks: Tensor) -> Numbered:
@@ -77,13 +92,15 @@ def eight_bits(weight: Tensor) -> Numbered | None:  # (out, in)
     """
     known = numbered(weight)
     if known is not None and not known.zero.any():
-        zero = torch.full_like(known.scale, _HALF_RANGE + 1)
-        return Numbered((known.numbers + zero).to(torch.uint8), zero.to(torch.uint8), known.scale)
+        zero = torch.full_like(known.scale, _HALF_RANGE + 1, dtype=torch.uint8)
+        return Numbered(known.numbers.view(torch.uint8) + zero, zero, known.scale)  # modulo 256
     if weight.shape[1] % BLOCK:
         return None
-    blocks = weight.detach().unflatten(1, (-1, BLOCK))
-    nearest = _rounded(blocks)
-    return nearest if known is None else _spread(known, nearest)
+    parts = [_rounded(rows) for rows in weight.detach().unflatten(1, (-1, BLOCK)).split(_ROWS)]
+    if known is not None:
+        of_file = zip(*(part.split(_ROWS) for part in known), strict=True)
+        parts = [_spread(Numbered(*own), nearest) for own, nearest in zip(of_file, parts, strict=True)]
+    return _joined(parts)
 
 
 def _rounded(blocks: Tensor) -> Numbered:

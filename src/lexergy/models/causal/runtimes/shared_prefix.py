@@ -114,11 +114,8 @@ class RepeatedPrefix:
         output = model.base_model(input_ids=prefix, use_cache=True)
         # Recurrent models call their memory `cache_params`.
         name = "cache_params" if "cache_params" in output else "past_key_values"
-        if hasattr(output[name], "batch_repeat_interleave"):
-            output[name].batch_repeat_interleave(num_samples)
-        else:
-            output = model.base_model(input_ids=prefix.repeat_interleave(num_samples, 0), use_cache=True)
         self._past = {name: output[name]}
+        self.fork(torch.arange(len(prefix), device=prefix.device).repeat_interleave(num_samples))
 
     def feed(self, tokens: Tensor, *, model: PreTrainedModel | None = None, **kwargs: Any) -> Any:
         return (model or self.model)(input_ids=tokens, use_cache=True, **self._past, **kwargs)

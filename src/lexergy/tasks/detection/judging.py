@@ -6,6 +6,7 @@ from itertools import tee
 from typing import NamedTuple
 
 from lexergy.core.detection.calibration import EVEN
+from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector
@@ -59,7 +60,7 @@ def judge_sources(opening: Opening, question: Question) -> Judgement:
             bar.advance(1)
     if guarantee is None:
         return Judgement(judged, unreadable, None, None)
-    warning = shift_warning(guarantee.people, [detection.text for _, detection in judged])
+    warning = shift_warning(guarantee.people, [style_of(detection.text) for _, detection in judged])
     return Judgement(_accused(judged, guarantee), unreadable, guarantee, warning)
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lexergy.data.texts import PlacedText, Unreadable, read_texts
+from lexergy.data.texts import PlacedText, Unreadable, arriving_texts, read_texts
 
 
 def test_a_pipe_is_read_line_by_line(monkeypatch):
@@ -21,6 +21,21 @@ def test_a_pipe_is_read_line_by_line(monkeypatch):
         refused, last = texts
     assert isinstance(refused, Unreadable)
     assert last == PlacedText("-:4", "third \u2028")
+
+
+def test_a_pipe_tells_when_the_next_text_is_not_written_yet(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe, io.TextIOWrapper(os.fdopen(reading, "rb")) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        texts = arriving_texts(["-"])
+        assert next(texts) is None
+        pipe.write(b'{"text": "first"}\n{"text": "second"}\n{"text": "th')
+        pipe.flush()
+        assert [next(texts).text for _ in range(2)] == ["first", "second"]
+        assert next(texts) is None
+        pipe.write(b'ird"}\n')
+        pipe.close()
+        assert list(texts) == [PlacedText("-:3", "third")]
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])

@@ -67,8 +67,10 @@ def scored_texts(
 
 def _scored(detector: Detector, texts: Sequence[str]) -> Iterator[Scored | None]:
     for judged in detector.detect(texts):
-        is_judged = isinstance(judged, Detection)
-        yield Scored(judged.energy, judged.tokens, style_of(judged.text)) if is_judged else None
+        if isinstance(judged, Detection):
+            yield Scored(judged.energy, judged.tokens, style_of(judged.text))
+        else:
+            yield None
 
 
 def _from_row(row: dict[str, Any]) -> Scored | None:

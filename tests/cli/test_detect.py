@@ -444,7 +444,6 @@ def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text
 
 
 def test_a_stopped_evaluation_goes_on_where_it_was(word_lm_folder, text_pairs_file, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(evaluation_scores, "TEXTS_PER_SHARD", 16)
     fields = ["--human-field", "human", "--machine-field", "machine", "--lm", word_lm_folder, "--json"]
     assert detect("evaluate", text_pairs_file, *fields, "--out", tmp_path / "whole") == 0
     whole = capsys.readouterr().out

@@ -139,6 +139,11 @@ def test_files_that_cannot_be_opened_are_named(monkeypatch, tmp_path, capsys):
     assert mistake_of(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
 
 
+def test_a_group_without_a_verb_shows_its_help(capsys):
+    assert run_command(["detect"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: lexergy detect ")
+
+
 def test_a_bug_shows_its_traceback(monkeypatch, tmp_path):
     with pytest.raises(ZeroDivisionError):
         run_command(stub_run(monkeypatch, tmp_path, ZeroDivisionError()))

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lexergy.data.texts import PlacedText, Unreadable, arriving_texts, read_texts
+from lexergy.data.texts import EMPTY, PlacedText, Unreadable, arriving_texts, read_texts
 
 
 def test_a_pipe_is_read_line_by_line(monkeypatch):
@@ -49,6 +49,16 @@ def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
     assert len(long.text) == 200_000
     (missing,) = read_texts([str(path)])
     assert "has no field `text`; set `text_field` (`--text-field`) to one of: id, body" in missing.reason
+
+
+def test_tables_in_a_folder_are_read_and_empty_files_told(tmp_path):
+    (tmp_path / "a.CSV").write_text("text\nfirst\n")
+    (tmp_path / "b.jsonl").write_text("\n\n")
+    (tmp_path / "c.tsv").write_text("text\tid\n")
+    (tmp_path / "d.txt").write_text("last")
+    first, *empty, last = read_texts([str(tmp_path)])
+    assert (first.text, last.text) == ("first", "last")
+    assert empty == [Unreadable(str(tmp_path / name), EMPTY) for name in ("b.jsonl", "c.tsv")]
 
 
 def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):

@@ -172,6 +172,8 @@ def explain(error: BaseException) -> Failure | None:
     """The message for a person if the error is theirs or the machine's; None if it is a bug of ours."""
     if isinstance(error, LexergyError):
         return Failure(f"error: {error}", 2)
+    if type(error).__name__ == "NoArgsIsHelpError":  # `lexergy detect` alone: nobody has made a mistake yet
+        return Failure(str(error.format_message()), 2)  # type: ignore[attr-defined]
     if isinstance(error, typer.TyperException):
         return Failure(f"error: {error.format_message()}{_help_hint(error)}", 2)
     if _is_disk_full(error):

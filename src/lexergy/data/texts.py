@@ -1,6 +1,5 @@
 """Texts to be judged one by one; one that cannot be read is reported with its place and the reason."""
 
-import csv
 import io
 import os
 import select
@@ -11,22 +10,23 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from lexergy.data.corpora import corpus_files, read_parquet
-from lexergy.data.labelled import LONGEST_CELL
+from lexergy.data.corpora import KNOWN_SUFFIXES, corpus_files, read_parquet
 from lexergy.data.reading import (
-    check_field,
+    DELIMITERS,
     decode_text,
     lines_of,
     read_record,
     read_text,
     starts_with_object,
+    suffix_of,
+    table_rows,
     text_of,
 )
 from lexergy.errors import LexergyError
 
 STDIN = "-"
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SHOWN = 3  # of what cannot be read, named one by one
+EMPTY = "It is empty; expected some text."
 READ_BYTES = 2**16  # of a pipe at once
 
 
@@ -58,7 +58,7 @@ def text_files(sources: Iterable[str]) -> Iterator[str]:
         if not source:
             raise LexergyError("The name of a file is empty; expected a path; `.` is this folder.")
         if source != STDIN and Path(source).is_dir():
-            yield from map(str, corpus_files(Path(source)))
+            yield from map(str, corpus_files(Path(source), (*KNOWN_SUFFIXES, *DELIMITERS)))
         else:
             yield source
 
@@ -81,7 +81,12 @@ def arriving_texts(sources: Iterable[str], *, text_field: str = "text") -> Itera
             yield Unreadable(source, str(error))
             continue
         for file in files:
-            yield from _texts_of(file, text_field)
+            is_empty = True
+            for entry in _texts_of(file, text_field):
+                is_empty = is_empty and entry is None
+                yield entry
+            if is_empty:
+                yield Unreadable(file, EMPTY)
 
 
 def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable | None]:
@@ -92,7 +97,7 @@ def _texts_of(name: str, text_field: str) -> Iterator[PlacedText | Unreadable | 
             yield from _piped(sys.stdin.buffer, text_field)
         elif name.removesuffix(".gz").endswith(".jsonl"):
             yield from _records(name, lines_of(Path(name)), text_field)
-        elif Path(name.removesuffix(".gz")).suffix in DELIMITERS:
+        elif suffix_of(Path(name)) in DELIMITERS:
             yield from _table(name, text_field)
         else:
             yield _checked(name, read_text(Path(name)))
@@ -108,15 +113,8 @@ def _rows(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
 
 
 def _table(name: str, text_field: str) -> Iterator[PlacedText | Unreadable]:
-    csv.field_size_limit(LONGEST_CELL)
-    lines = (f"{line}\n" for line in lines_of(Path(name)))
-    reader = csv.DictReader(lines, delimiter=DELIMITERS[Path(name.removesuffix(".gz")).suffix])
-    check_field(text_field, reader.fieldnames or (), f"The file `{name}`")
-    try:
-        for record in reader:
-            yield _checked(f"{name}:{reader.line_num}", record[text_field] or "")
-    except csv.Error as error:
-        raise LexergyError(f"Line {reader.line_num + 1} is no row of a table: {error}.") from error
+    for line, record in table_rows(Path(name), text_field):
+        yield _checked(f"{name}:{line}", record[text_field] or "")
 
 
 def _piped(pipe: IO[bytes], text_field: str) -> Iterator[PlacedText | Unreadable | None]:
@@ -183,4 +181,4 @@ def _record(place: str, line: str, text_field: str) -> PlacedText | Unreadable:
 def _checked(place: str, text: str) -> PlacedText | Unreadable:
     if "\0" in text:
         return Unreadable(place, "It holds NUL bytes; expected text, not a binary file.")
-    return PlacedText(place, text) if text.strip() else Unreadable(place, "It is empty; expected some text.")
+    return PlacedText(place, text) if text.strip() else Unreadable(place, EMPTY)

@@ -94,7 +94,7 @@ def test_the_numbers_are_those_of_classification_metrics_over_documents():
 
 
 def test_a_killed_evaluation_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluation_scores, "TEXTS_PER_SHARD", 8)
+    monkeypatch.setattr(evaluation_scores, "FEWEST", 8)
     how = ({}, TEXTS, ["domain", "length"], GUARANTEE)
     whole = evaluate(Written(), *how, folder=tmp_path / "whole", progress=False)
     killed = Written(stopped_at=20)
@@ -103,6 +103,10 @@ def test_a_killed_evaluation_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
     again = Written()
     assert evaluate(again, *how, folder=tmp_path / "killed", progress=False) == whole
     assert again.read == [own.text for own in TEXTS[16:]]  # two shards of eight were kept
+
+
+def test_a_shard_has_few_texts_of_few_and_more_of_many():
+    assert [evaluation_scores.texts_per_shard(count) for count in (3, 8000, 50_000, 10**6)] == [16, 16, 100, 256]
 
 
 def test_what_was_judged_is_read_again_only_for_another_detector_or_other_texts(tmp_path):

@@ -14,7 +14,7 @@ from lexergy.runs.shards import num_shards, shard_rows
 from lexergy.runs.stages import Facts
 from lexergy.runs.workspace import OpenStage, open_workspace, stage_store
 
-TEXTS_PER_SHARD = 64
+FEWEST, MOST, SHARDS = 16, 256, 500  # texts of a shard; shards, where these allow it
 ROWS = "rows"
 SCORES = pa.schema([("energy", pa.float64()), ("tokens", pa.int64()), ("style", pa.list_(pa.float64()))])
 
@@ -40,17 +40,18 @@ def scored_texts(
     It is kept in `folder`, by default in one of the cache that is named by the detector and the texts, which are not
     kept themselves.
     """
-    config = {"detector": key, "texts": hash_of(list(texts)), "per_shard": TEXTS_PER_SHARD}
-    shards = num_shards(len(texts), TEXTS_PER_SHARD)
+    per_shard = texts_per_shard(len(texts))
+    config = {"detector": key, "texts": hash_of(list(texts)), "per_shard": per_shard}
+    shards = num_shards(len(texts), per_shard)
 
     def build(stage: OpenStage) -> Facts:
         store = stage.store(ROWS)
         missing = store.missing(shards)
-        left = sum(len(shard_rows(shard, len(texts), TEXTS_PER_SHARD)) for shard in missing)
+        left = sum(len(shard_rows(shard, len(texts), per_shard)) for shard in missing)
         with progress_bar("texts", len(texts), progress, completed=len(texts) - left) as bar:
 
             def judge(shard: int) -> pa.Table:
-                rows = shard_rows(shard, len(texts), TEXTS_PER_SHARD)
+                rows = shard_rows(shard, len(texts), per_shard)
                 table = []
                 for scored in _scored(detector, [texts[row] for row in rows]):
                     table.append({} if scored is None else scored._asdict())
@@ -63,6 +64,11 @@ def scored_texts(
     with open_workspace(folder or cache_folder() / "evaluations" / hash_of(config), 0, progress=False) as workspace:
         stage = workspace.stage("scores", config, [], build)
         return [_from_row(row) for row in stage_store(stage, ROWS).table(shards).to_pylist()]
+
+
+def texts_per_shard(count: int) -> int:
+    """Few, so that little is lost; of very many texts more, so that there are not too many files."""
+    return min(MOST, max(FEWEST, count // SHARDS))
 
 
 def _scored(detector: Detector, texts: Sequence[str]) -> Iterator[Scored | None]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Human = Annotated[
     list[str],
-    typer.Option("--human", help="Texts by people: a folder, a text, JSONL or Parquet file; may be given again."),
+    typer.Option("--human", help="Texts by people: a folder, a text, JSONL, CSV or Parquet file; may be given again."),
 ]
 Machine = Annotated[
     list[str] | None,

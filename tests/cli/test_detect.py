@@ -185,6 +185,15 @@ def test_what_a_spans_number_is_is_said(model, tmp_path, capsys):
     assert "judged by those words alone, calibrated on spans" in " ".join(capsys.readouterr().out.split())
 
 
+def test_lms_are_read_together_and_an_encoder_beside_those_that_are_named(text_pairs_file, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(training, "train_detector", lambda _, recipe, __: given.append(recipe))
+    for options in ([], ["--lm", "a", "--lm", "b"], ["--encoder", "e"], ["--encoder", "e", "--lm", "a", "--lm", "b"]):
+        train(text_pairs_file, tmp_path / "out", *options, "--json")
+    assert [recipe.lms for recipe in given] == [("smollm2-135m",), ("a", "b"), (), ("a", "b")]
+    assert [recipe.together for recipe in given] == [False, False, False, True]
+
+
 def test_a_generator_is_decoded_in_the_ways_given(word_lm_folder, tmp_path, monkeypatch):
     given = []
     monkeypatch.setattr(training, "train_detector", lambda texts, *_: given.append(texts))

@@ -60,7 +60,7 @@ ADDRESSES = 50  # excerpts of the addresses, people's text of another kind
 
 
 def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators: Sequence[str]) -> None:
-    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    detector = states_detector([CausalLM.from_pretrained("smollm2-135m")], (), DetectorSettings(BLOCK_TOKENS))
     examples = load_pairs(folder, pairs, generators)
     texts = [example.text for example in examples]
     features = cached_features(detector, texts, cache / FEATURES_FILE)
@@ -91,7 +91,7 @@ def accuracy(folder: Path, cache: Path, pairs: int, num_splits: int, generators:
 
 def read(folder: Path, cache: Path, pairs: int, generators: Sequence[str]) -> None:
     """Only read, for later: the pairs, and some excerpts of the addresses."""
-    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    detector = states_detector([CausalLM.from_pretrained("smollm2-135m")], (), DetectorSettings(BLOCK_TOKENS))
     texts = [example.text for example in load_pairs(folder, pairs, generators)]
     cached_features(detector, [*texts, *addresses(ADDRESSES)], cache / FEATURES_FILE)
     cached_endings(detector, texts, cache / ENDINGS_FILE)
@@ -172,14 +172,14 @@ def all_energies(
         for part in (train, validation, test)
     }
     prepared = prepare_texts(detector, train)
-    fit_texts(head, blocks[id(train)], prepared)
+    fit_texts([head], blocks[id(train)], prepared)
     calibration = calibrate(detector, features, ends, validation)
     tokens = torch.tensor([len(features[hash_of(example.text)]) + 1 for example in test])
     log_probs = {key: mean_log_probs(own) for key, own in blocks.items()}
     known = [*train, *validation]
     read = [detector.read(example.text).text for example in known]
     return {
-        "detector": calibration.log_odds(text_energies(head, blocks[id(test)]), tokens),
+        "detector": calibration.log_odds(text_energies([head], blocks[id(test)]), tokens),
         "likelihood": likelihood_energies(log_probs[id(train)], prepared.is_machine, log_probs[id(test)]),
         "TF-IDF": tf_idf_energies(
             read, [example.is_machine for example in known], [detector.read(example.text).text for example in test]
@@ -253,7 +253,7 @@ def speed(num_texts: int, repeats: int, clock: str, dtype: Precision = "float32"
 def lm_speed(num_texts: int, repeats: int, clock: str) -> None:
     """SmolLM2's states and likelihood as a detector, beside the machine's matrix rate."""
     texts = mixed_texts(num_texts)
-    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    detector = states_detector([CausalLM.from_pretrained("smollm2-135m")], (), DetectorSettings(BLOCK_TOKENS))
     assert isinstance(detector.reader, StatesReader)
     num_tokens = sum(len(detector.read(text).ids) for text in texts)
     list(detector.detect(texts[:8]))

@@ -148,7 +148,7 @@ def measures(log_odds: Tensor, is_machine: Tensor) -> tuple[float, float, float]
 
 
 def calibration(folder: Path, cache: Path, pairs: int, num_splits: int, generators: Sequence[str]) -> None:
-    detector = states_detector(CausalLM.from_pretrained("smollm2-135m"), (), DetectorSettings(BLOCK_TOKENS))
+    detector = states_detector([CausalLM.from_pretrained("smollm2-135m")], (), DetectorSettings(BLOCK_TOKENS))
     examples = load_pairs(folder, pairs, generators)
     people = [Example(text, False, "addresses", str(number)) for number, text in enumerate(addresses(ADDRESSES))]
     texts = [example.text for example in (*examples, *people)]
@@ -186,7 +186,7 @@ def fit(detector: Detector, features: dict[str, Tensor], train: Sequence[Example
     assert isinstance(detector.reader, StatesReader)
     head: StatesEnergy = detector.reader.energy
     blocks = [features[hash_of(example.text)].mean(0, keepdim=True) for example in train]
-    fit_texts(head, blocks, prepare_texts(detector, train))
+    fit_texts([head], blocks, prepare_texts(detector, train))
 
 
 def judged(fitted: dict[str, tuple[Calibration, Calibration]], pieces: Pieces):

@@ -1,4 +1,7 @@
-"""Writes that happen wholly or not at all, reads that name what is broken, hashes of configurations, and the cache."""
+"""Writes that happen wholly or not at all, reads that name what is broken, hashes of configurations, and the cache.
+
+And whether a command keeps what it does, so that it goes on where it was when it is stopped and given again.
+"""
 
 import hashlib
 import json
@@ -31,6 +34,26 @@ class Publisher(Protocol):
 
 publishers: dict[Path, Publisher] = {}
 """Who keeps what is written atomically below a folder at another place too."""
+
+
+_keeping = False
+
+
+def keep() -> None:
+    """What this command does from now on is kept: given again, it goes on where it was."""
+    global _keeping
+    _keeping = True
+
+
+def keep_nothing() -> None:
+    """A command begins, which keeps nothing until it calls `keep`."""
+    global _keeping
+    _keeping = False
+
+
+def is_keeping() -> bool:
+    """Whether the command at work, if it is stopped now, goes on where it was when it is given again."""
+    return _keeping
 
 
 def publisher_of(path: Path) -> Publisher | None:

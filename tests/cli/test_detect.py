@@ -11,7 +11,8 @@ import pytest
 from lexergy.cli.main import run_command
 from lexergy.core.decoding import Decoding
 from lexergy.models.detection.detector import Detector
-from lexergy.tasks.detection import file_judging, generation, training
+from lexergy.tasks.detection import evaluation_scores, file_judging, generation, training
+from toys.kills import killed_once
 from toys.texts import PEOPLE, written
 
 TEXT = written(PEOPLE, 7)
@@ -182,6 +183,15 @@ def test_what_a_spans_number_is_is_said(model, tmp_path, capsys):
     assert meaning in (tmp_path / "page.html").read_text()
     assert detect("files", "--help") == 0
     assert "judged by those words alone, calibrated on spans" in " ".join(capsys.readouterr().out.split())
+
+
+def test_lms_are_read_together_and_an_encoder_beside_those_that_are_named(text_pairs_file, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(training, "train_detector", lambda _, recipe, __: given.append(recipe))
+    for options in ([], ["--lm", "a", "--lm", "b"], ["--encoder", "e"], ["--encoder", "e", "--lm", "a", "--lm", "b"]):
+        train(text_pairs_file, tmp_path / "out", *options, "--json")
+    assert [recipe.lms for recipe in given] == [("smollm2-135m",), ("a", "b"), (), ("a", "b")]
+    assert [recipe.together for recipe in given] == [False, False, False, True]
 
 
 def test_a_generator_is_decoded_in_the_ways_given(word_lm_folder, tmp_path, monkeypatch):
@@ -423,6 +433,7 @@ def test_lines_and_shards_say_what_a_table_does(word_lm_folder, people_file, tmp
             assert "probability" not in row
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text_pairs_file, tmp_path, capsys):
     fields = ["--human-field", "human", "--machine-field", "machine"]
     command = ["detect", "evaluate", str(text_pairs_file), *fields, "--lm", str(word_lm_folder), "--by", "file,length"]
@@ -441,6 +452,23 @@ def test_an_evaluation_in_the_terminal_as_json_and_as_pages(word_lm_folder, text
     assert "there is no field `label`" in capsys.readouterr().err
 
 
+def test_a_stopped_evaluation_goes_on_where_it_was(word_lm_folder, text_pairs_file, tmp_path, capsys, monkeypatch):
+    fields = ["--human-field", "human", "--machine-field", "machine", "--lm", word_lm_folder, "--json"]
+    assert detect("evaluate", text_pairs_file, *fields, "--out", tmp_path / "whole") == 0
+    whole = capsys.readouterr().out
+    stopped = killed_once(evaluation_scores._scored, 3)
+    monkeypatch.setattr(evaluation_scores, "_scored", stopped)
+    command = ["evaluate", text_pairs_file, *fields, "--out", tmp_path / "stopped"]
+    assert detect(*command) == 130
+    assert capsys.readouterr().err.endswith("stopped; run the same command again to go on\n")
+    assert detect(*command) == 0
+    output = capsys.readouterr()
+    assert output.out == whole
+    assert "texts 32/60" in output.err or "texts 60/60" in output.err
+    assert len(stopped.calls) == 3 + 2
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_an_evaluation_of_a_trained_detector(model, text_pairs_file, capsys):
     fields = ["--human-field", "human", "--machine-field", "machine"]
     assert detect("evaluate", model, text_pairs_file, *fields, "--false-positives", 0.3, "--json") == 0

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 
 from lexergy.cli.main import run_command
 from lexergy.cli.verbs import run as run_verb
 from lexergy.errors import LexergyError
+from lexergy.runs.workspace import open_workspace
 from toys.commands import mistake_of
 
 PROMPT = ["--prompt", "our union"]
@@ -101,11 +103,12 @@ def test_folder_that_is_not_a_run(verb, tmp_path, capsys):
         assert "lexergy quickstart" in message
 
 
-def stub_run(monkeypatch, tmp_path, error):
-    """A recipe whose run fails with the given error."""
+def stub_run(monkeypatch, tmp_path, error, keeps=False):
+    """A recipe whose run fails with the given error, with or without a folder that it keeps its work in."""
 
     def fail(recipe, folder, *, as_json):
-        raise error
+        with open_workspace(folder, seed=0) if keeps else nullcontext():
+            raise error
 
     monkeypatch.setattr(run_verb, "run_and_show", fail)
     return ["run", "quickstart", "--out", str(tmp_path)]
@@ -124,14 +127,21 @@ def test_full_disk_seen_through_a_library(monkeypatch, tmp_path, capsys):
         assert mistake_of(arguments, capsys, status=1).startswith("disk full: ")
 
 
-def test_ctrl_c_in_a_run(monkeypatch, tmp_path, capsys):
-    arguments = stub_run(monkeypatch, tmp_path, KeyboardInterrupt())
-    assert "run the same command again to go on" in mistake_of(arguments, capsys, status=130)
+def test_ctrl_c_says_how_to_go_on_where_something_is_kept_and_nowhere_else(monkeypatch, tmp_path, capsys):
+    for keeps, message in ((True, "stopped; run the same command again to go on\n"), (False, "stopped\n")):
+        arguments = stub_run(monkeypatch, tmp_path, KeyboardInterrupt(), keeps)
+        assert run_command(arguments) == 130
+        assert capsys.readouterr().err == message
 
 
 def test_files_that_cannot_be_opened_are_named(monkeypatch, tmp_path, capsys):
     arguments = stub_run(monkeypatch, tmp_path, PermissionError(errno.EACCES, "Permission denied", "/data/lm"))
     assert mistake_of(arguments, capsys, status=1).startswith("error: /data/lm: Permission denied")
+
+
+def test_a_group_without_a_verb_shows_its_help(capsys):
+    assert run_command(["detect"]) == 2
+    assert capsys.readouterr().err.startswith("Usage: lexergy detect ")
 
 
 def test_a_bug_shows_its_traceback(monkeypatch, tmp_path):
@@ -164,7 +174,7 @@ def test_ctrl_c_from_outside():
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=20)
         assert process.returncode == 130
-    assert error == "stopped; run the same command again to go on\n"
+    assert error == "stopped\n"
 
 
 def version_to(stdout):

@@ -170,6 +170,22 @@ def test_damaged_input_is_refused(tmp_path, name, content, message):
         load_corpus(write(tmp_path / name, content))
 
 
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.TSV", "\t")])
+def test_a_table_has_a_document_in_each_row(tmp_path, name, delimiter):
+    path = tmp_path / name
+    path.write_text(
+        "\n".join(delimiter.join(row) for row in (["id", "body"], ["7", '"two\nlines"'], ["8", "more"], ["9"]))
+    )
+    documents = load_corpus(path, text_field="body")
+    assert [document.text for document in documents] == ["two\nlines", "more"]
+    assert [document.metadata for document in documents] == [{"id": "7"}, {"id": "8"}]
+    assert len({document.group for document in documents}) == 2
+    with pytest.raises(
+        LexergyError, match=r"has no field `text`; set `text_field` \(`--text-field`\) to one of: id, body"
+    ):
+        load_corpus(path)
+
+
 def test_parquet_without_the_field_and_folders_without_text_are_refused(tmp_path):
     with pytest.raises(LexergyError, match=r"holds no file of a known kind; expected: \.txt, \.text, \.md"):
         load_corpus(tmp_path)
@@ -178,7 +194,9 @@ def test_parquet_without_the_field_and_folders_without_text_are_refused(tmp_path
         load_corpus(tmp_path)
 
 
-@pytest.mark.parametrize("source", ["nowhere.txt", "/nowhere/at/all", "./nowhere", "~/nowhere-at-all", "a/b/c"])
+@pytest.mark.parametrize(
+    "source", ["nowhere.txt", "nowhere.csv", "/nowhere/at/all", "./nowhere", "~/nowhere-at-all", "a/b/c"]
+)
 def test_a_missing_path_is_refused(source):
     with pytest.raises(LexergyError, match="does not exist; check the path"):
         load_corpus(source)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lexergy.data.texts import PlacedText, Unreadable, read_texts
+from lexergy.data.texts import EMPTY, PlacedText, Unreadable, arriving_texts, read_texts
 
 
 def test_a_pipe_is_read_line_by_line(monkeypatch):
@@ -23,6 +23,21 @@ def test_a_pipe_is_read_line_by_line(monkeypatch):
     assert last == PlacedText("-:4", "third \u2028")
 
 
+def test_a_pipe_tells_when_the_next_text_is_not_written_yet(monkeypatch):
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe, io.TextIOWrapper(os.fdopen(reading, "rb")) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        texts = arriving_texts(["-"])
+        assert next(texts) is None
+        pipe.write(b'{"text": "first"}\n{"text": "second"}\n{"text": "th')
+        pipe.flush()
+        assert [next(texts).text for _ in range(2)] == ["first", "second"]
+        assert next(texts) is None
+        pipe.write(b'ird"}\n')
+        pipe.close()
+        assert list(texts) == [PlacedText("-:3", "third")]
+
+
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ","), ("a.tsv", "\t")])
 def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
     rows = [["id", "body"], ["1", '"two\nlines, ""said"""'], ["2", ""], ["3", "x" * 200_000]]
@@ -34,6 +49,16 @@ def test_a_table_has_a_text_in_each_row(tmp_path, name, delimiter):
     assert len(long.text) == 200_000
     (missing,) = read_texts([str(path)])
     assert "has no field `text`; set `text_field` (`--text-field`) to one of: id, body" in missing.reason
+
+
+def test_tables_in_a_folder_are_read_and_empty_files_told(tmp_path):
+    (tmp_path / "a.CSV").write_text("text\nfirst\n")
+    (tmp_path / "b.jsonl").write_text("\n\n")
+    (tmp_path / "c.tsv").write_text("text\tid\n")
+    (tmp_path / "d.txt").write_text("last")
+    first, *empty, last = read_texts([str(tmp_path)])
+    assert (first.text, last.text) == ("first", "last")
+    assert empty == [Unreadable(str(tmp_path / name), EMPTY) for name in ("b.jsonl", "c.tsv")]
 
 
 def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):

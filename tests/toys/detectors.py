@@ -7,6 +7,7 @@ import pytest
 
 from lexergy.core.detection.calibration import Calibration
 from lexergy.models.detection import Detector
+from lexergy.models.detection.combined import SumReader
 from lexergy.models.detection.conditions import EnergyRange, TrainingConditions
 from lexergy.models.detection.detector import DetectorSettings
 from lexergy.models.detection.readers import EncoderReader, StatesReader
@@ -36,7 +37,12 @@ def encoder_detector(word_encoder_folder) -> Detector:
     return Detector(EncoderReader(wake(TransformerEnergy.from_encoder(word_encoder_folder))), SETTINGS)
 
 
-@pytest.fixture(params=["states", "encoder"])
+@pytest.fixture
+def combined_detector(states_detector, encoder_detector) -> Detector:
+    return Detector(SumReader([states_detector.reader, encoder_detector.reader], [0.5, 2.0]), SETTINGS)
+
+
+@pytest.fixture(params=["states", "encoder", "combined"])
 def detector(request) -> Detector:
     return request.getfixturevalue(f"{request.param}_detector")
 

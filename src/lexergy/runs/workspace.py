@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lexergy.errors import LexergyError
-from lexergy.files import atomic_write_json, hash_of, remove
+from lexergy.files import atomic_write_json, hash_of, keep, remove
 from lexergy.recipes.sections.engine import EngineRecipe
 from lexergy.runs.engine_choice import using_recipe
 from lexergy.runs.locks import locked
@@ -163,6 +163,7 @@ def open_workspace(
     if not is_main_process():
         yield Workspace(folder, seed, progress=False)
         return
+    keep()
     with locked(folder, progress=progress) as alone, using_recipe(engine or EngineRecipe()):
         if alone:
             mirror = mirror_of(folder)

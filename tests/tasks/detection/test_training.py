@@ -20,8 +20,9 @@ from lexergy.tasks.detection.calibrating import cut_lengths, endings, read_piece
 from lexergy.tasks.detection.examples import Example, ExampleSplits, load_examples, split_examples
 from lexergy.tasks.detection.generation import GeneratedPairs
 from lexergy.tasks.detection.heads import fit_head
-from lexergy.tasks.detection.prepared import PreparedTexts, prepare_splits
+from lexergy.tasks.detection.prepared import PreparedTexts, prepare_splits, prepare_texts
 from lexergy.tasks.detection.shortcuts import audit_shortcuts
+from lexergy.tasks.detection.together import halves
 from lexergy.tasks.detection.training import DETECTOR, TF_IDF, train_detector
 from lexergy.training import loop
 from toys.kills import killed_once, killed_when_done
@@ -37,7 +38,7 @@ def file_times(folder):
 
 
 def stage_keys(folder):
-    return {name: read_stage(folder / name).key for name in ("texts", "detector", "report")}
+    return {path.parent.name: read_stage(path.parent).key for path in folder.glob("*/stage.json")}
 
 
 def whole_in(report, folder):
@@ -221,7 +222,7 @@ def test_the_head_is_the_logistic_regression_on_standardised_features(word_lm):
     features = 5 + 2 * torch.randn(60, 10, generator=generator)
     is_machine = features[:, 3] + torch.randn(60, generator=generator) > 5
     groups = [f"group {n // 2}" for n in range(60)]
-    strength = fit_head(energy, features, is_machine, groups)
+    strength = fit_head([energy], [features], is_machine, groups)
     standard = (features - features.mean(0)) / features.std(0, correction=0)
     fitted = LogisticRegression(C=strength, class_weight="balanced", max_iter=2000).fit(standard, is_machine)
     with torch.no_grad():
@@ -232,6 +233,67 @@ def test_the_head_is_the_logistic_regression_on_standardised_features(word_lm):
     assert ((energies > 0) == is_machine).float().mean() > 0.8
 
 
+def test_the_head_on_several_lms_is_one_regression_on_all_their_features(word_lm):
+    """Only the difference of two features tells, and neither alone."""
+    generator = torch.Generator().manual_seed(0)
+    energies = [StatesEnergy.for_lm(word_lm, (), statistics="moments") for _ in range(2)]
+    features = [5 + 2 * torch.randn(80, 10, generator=generator) for _ in energies]
+    is_machine = torch.arange(80) % 2 == 1
+    features[1][:, 3] = features[0][:, 3] + torch.where(is_machine, 1.5, -1.5)
+    groups = [f"group {n // 2}" for n in range(80)]
+    strength = fit_head(energies, features, is_machine, groups)
+    standard = torch.cat([(own - own.mean(0)) / own.std(0, correction=0) for own in features], 1)
+    fitted = LogisticRegression(C=strength, class_weight="balanced", max_iter=2000).fit(standard, is_machine)
+    found = states.text_energies(energies, [row[None] for row in torch.cat(features, 1)])
+    torch.testing.assert_close(found, torch.from_numpy(fitted.decision_function(standard)), atol=1e-3, rtol=0)
+    assert ((found > 0) == is_machine).float().mean() > 0.95
+
+
+def test_lms_and_an_encoder_together(examples, word_lm_folder, word_encoder_folder, tmp_path):
+    recipe = DetectorRecipe(
+        lm=str(word_lm_folder),
+        more_lms=(str(word_lm_folder),),
+        encoder=str(word_encoder_folder),
+        together=True,
+        epochs=1,
+        block_tokens=32,
+        validation=0.3,
+        test=0.3,
+    )
+    examples = [*examples[:16], *examples[30:46]]
+    report = train_detector(examples, recipe, tmp_path, progress=False)
+    assert list(report.metrics) == ["detector", "LMs alone", "encoder alone", "likelihood", "TF-IDF"]
+    assert report.metrics["detector"].auc.value > 0.9
+    detector = Detector.from_pretrained(tmp_path)
+    assert [reader.kind for reader in detector.reader.members] == ["states", "states", "encoder"]
+    first, second, _ = detector.reader.coefficients
+    assert first == second  # one head
+    test = split_examples(examples, validation=0.3, test=0.3, seed=0).test
+    is_machine = torch.tensor([own.is_machine for own in test])
+    found = torch.tensor(detector.scores(own.text for own in test))
+    raw = classification_metrics(found, is_machine, [own.group for own in test])
+    assert raw.auc.value == pytest.approx(report.metrics["detector"].auc.value, abs=0.05)  # calibrated by length
+    validation = split_examples(examples, validation=0.3, test=0.3, seed=0).validation  # of five pairs
+    assert len(detector.settings.people) == len(validation) // 4  # of the half that no weight was fitted on
+    lone = DetectorRecipe(encoder=recipe.encoder, epochs=1, block_tokens=32, validation=0.3, test=0.3)
+    assert recipe.encoder_alone == lone.model_copy(update={"lm": recipe.lm})
+    assert training_module._config(recipe.encoder_alone) == training_module._config(lone)
+
+
+def test_weights_are_fitted_on_other_documents_than_probabilities(examples, states_detector):
+    texts = prepare_texts(states_detector, examples)
+    first, second = halves(texts)
+    assert not set(first.groups) & set(second.groups)
+    assert sorted(first.groups + second.groups) == sorted(texts.groups)
+    assert abs(len(first) - len(second)) <= 2
+    assert [own.ids for own in first.texts] == [
+        own.ids for own, group in zip(texts.texts, texts.groups, strict=True) if group in first.groups
+    ]
+    assert first.is_machine.tolist() == [
+        machine for machine, group in zip(texts.is_machine.tolist(), texts.groups, strict=True) if group in first.groups
+    ]
+
+
 def test_groups_on_both_sides_would_flatter_the_penalty(word_lm):
     """Features that only name the group are worthless: the strongest penalty is chosen."""
     generator = torch.Generator().manual_seed(0)
@@ -239,8 +301,8 @@ def test_groups_on_both_sides_would_flatter_the_penalty(word_lm):
     is_machine = torch.rand(30, generator=generator).repeat_interleave(4) > 0.5
     groups = [f"group {n // 4}" for n in range(120)]
     energy = StatesEnergy.for_lm(word_lm, (), statistics="moments")
-    assert fit_head(energy, named, is_machine, groups) <= 1e-2
-    assert fit_head(energy, named, is_machine, [str(n) for n in range(120)]) == 1.0
+    assert fit_head([energy], [named], is_machine, groups) <= 1e-2
+    assert fit_head([energy], [named], is_machine, [str(n) for n in range(120)]) == 1.0
 
 
 @pytest.mark.parametrize(

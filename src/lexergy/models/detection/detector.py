@@ -21,6 +21,7 @@ from lexergy.data.detection.sentences import sentences
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, remove
 from lexergy.models.detection.blocks import Block, excerpts, intersecting_blocks, mean_by_token
+from lexergy.models.detection.combined import SumReader
 from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.people import Accusation, PeopleTexts
 from lexergy.models.detection.readers import BlockReader, EncoderReader, StatesReader, TokenisedText
@@ -28,8 +29,8 @@ from lexergy.models.detection.zero_shot import ZeroShotReader
 from lexergy.recipes.sections.runtime import split_precision
 from lexergy.storage import fetched
 
-READERS: dict[str, type[StatesReader] | type[EncoderReader] | type[ZeroShotReader]] = {
-    reader.kind: reader for reader in (StatesReader, EncoderReader, ZeroShotReader)
+READERS: dict[str, type[BlockReader]] = {
+    reader.kind: reader for reader in (StatesReader, EncoderReader, ZeroShotReader, SumReader)
 }
 SETTINGS_FILE = "detector.json"
 STAGE = "detector"  # of `lexergy detect train`, where the trained detector lies

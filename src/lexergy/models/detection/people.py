@@ -18,7 +18,7 @@ from lexergy.core.detection.conformal import (
     texts_needed,
 )
 from lexergy.core.text_measures.two_sample import two_sample_p_value
-from lexergy.data.detection.style import Style, style_of
+from lexergy.data.detection.style import Style
 from lexergy.errors import LexergyError
 
 CLEAR_ABOVE = 0.2  # up to this p-value a text is not called people's
@@ -159,16 +159,15 @@ def length_warnings(people: PeopleTexts, tokens: int) -> tuple[str, ...]:
     return (f"{tokens} tokens are too few to tell: people's texts that it is compared with have {least} or more",)
 
 
-def shift_warning(people: PeopleTexts, texts: Sequence[str]) -> str | None:
+def shift_warning(people: PeopleTexts, styles: Sequence[Style]) -> str | None:
     """A sentence where texts, as a detector reads them, are of another style than those calibrated on.
 
     By a permutation test of the energy distance of `Style`s (`core.text_measures.two_sample`). Whether people or
     machines wrote them may change the style, too: a folder of machine text can be unlike people's for that alone.
     """
-    if not texts:
+    if not styles:
         return None
-    given = _spread([style_of(text) for text in texts])
-    p_value = two_sample_p_value(_spread(people.styles), given)
+    p_value = two_sample_p_value(_spread(people.styles), _spread(styles))
     if p_value > UNLIKE:
         return None
     return (

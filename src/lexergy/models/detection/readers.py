@@ -130,6 +130,9 @@ class StatesReader:
         """What the head reads of a block (L,): (L - 1, F)."""
         return self.lm.token_features(block[None], features=self.energy.features)[0]
 
+    def mean_features(self, block: Tensor) -> Tensor:  # (L,) -> (F,)
+        return self.features(block).mean(0)
+
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         for features in self.lm.token_features_of(blocks, features=self.energy.features):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lexergy.errors import LexergyError
-from lexergy.files import cache_folder, hash_of
+from lexergy.files import cache_folder, hash_of, keep
 from lexergy.models.scoring.scorer import TextScore
 
 SECONDS_TO_WAIT = 300  # for another process that writes
@@ -33,6 +33,7 @@ class ScoreStore:
     def __init__(self, model: str) -> None:
         self.path = cache_folder() / "scores" / f"{hash_of({'model': model})}.sqlite"
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        keep()
 
     def read(self, texts: Sequence[str]) -> dict[str, KeptScore]:
         """What is kept of these texts; those that are not there are left out."""

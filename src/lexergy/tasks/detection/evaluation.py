@@ -3,18 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.classification import ClassificationMetrics, Metric, classification_metrics
 from lexergy.core.detection.conformal import bin_of, length_bins
 from lexergy.core.estimation.findings import Estimate, clopper_pearson
 from lexergy.errors import LexergyError
-from lexergy.models.detection.detector import Detection, Detector
+from lexergy.models.detection.detector import Detector
 from lexergy.models.detection.people import accuse, shift_warning
-from lexergy.progress import progress_bar
+from lexergy.tasks.detection.evaluation_scores import Scored, scored_texts
 from lexergy.tasks.detection.evaluation_texts import EvaluationText
 from lexergy.tasks.detection.opening import Guarantee
 
@@ -71,13 +73,19 @@ class _Judged:
 
 def evaluate(
     detector: Detector,
+    key: dict[str, Any],  # what decides the detector's energies
     texts: Sequence[EvaluationText],
     by: Sequence[str] = (),
     guarantee: Guarantee | None = None,
     *,
+    folder: str | Path | None = None,
     seed: int = 0,
+    progress: bool = True,
 ) -> DetectorEvaluation:
     """Judge all texts once and measure, overall and by each of the columns (`length` is that in tokens).
+
+    What the detector says is kept in `folder`, or in the cache (`evaluation_scores`): a killed evaluation goes on where
+    it was, and other columns, another rate or another seed read nothing again.
 
     By domain and length people's texts are divided as machines' are; by any other column the machines' texts of each
     value are compared with all of people's, as no person has a generator or a decoding.
@@ -86,7 +94,8 @@ def evaluate(
     if unknown:
         known = ", ".join(sorted({name for text in texts for name in text.columns} | {LENGTH}))
         raise LexergyError(f"the texts have no column `{unknown[0]}`; expected some of: {known}.")
-    judged, warning = _judge(detector, texts, guarantee)
+    scores = scored_texts(detector, key, [own.text for own in texts], folder, progress=progress)
+    judged, warning = _judged(detector.settings.text, texts, scores, guarantee)
     tables: dict[str, dict[str, Measures]] = {}
     left_out: dict[str, dict[str, str]] = {}
     for name in by:
@@ -105,30 +114,25 @@ def evaluate(
     )
 
 
-def _judge(
-    detector: Detector, texts: Sequence[EvaluationText], guarantee: Guarantee | None
+def _judged(
+    calibration: Calibration | None,
+    texts: Sequence[EvaluationText],
+    scores: Sequence[Scored | None],
+    guarantee: Guarantee | None,
 ) -> tuple[_Judged, str | None]:
-    kept: list[EvaluationText] = []
-    detections: list[Detection] = []
-    with progress_bar("texts", len(texts)) as bar:
-        for text, detection in zip(texts, detector.detect(text.text for text in texts), strict=True):
-            if isinstance(detection, Detection):
-                kept.append(text)
-                detections.append(detection)
-            bar.advance(1)
-    energies, tokens = [detection.energy for detection in detections], [detection.tokens for detection in detections]
+    pairs = [(text, own) for text, own in zip(texts, scores, strict=True) if own is not None]
+    kept = [text for text, _ in pairs]
+    energies, tokens = [own.energy for _, own in pairs], [own.tokens for _, own in pairs]
     accused, warning = None, None
     if guarantee is not None:
         accusations = accuse(guarantee.people, energies, tokens, guarantee.allowed)
         accused = torch.tensor([accusation.verdict == "machine" for accusation in accusations])
-        people = [own.text for text, own in zip(kept, detections, strict=True) if not text.is_machine]
-        warning = shift_warning(guarantee.people, people)
-    calibration = detector.settings.text
-    scores = torch.tensor(energies, dtype=torch.double)
+        warning = shift_warning(guarantee.people, [own.style for text, own in pairs if not text.is_machine])
+    values = torch.tensor(energies, dtype=torch.double)
     if calibration is not None:
-        scores = calibration.log_odds(scores, torch.tensor(tokens))
+        values = calibration.log_odds(values, torch.tensor(tokens))
     is_machine = torch.tensor([text.is_machine for text in kept], dtype=torch.bool)
-    return _Judged(kept, scores, tokens, is_machine, accused, calibration is not None), warning
+    return _Judged(kept, values, tokens, is_machine, accused, calibration is not None), warning
 
 
 def _divided(judged: _Judged, name: str) -> dict[str, Tensor]:

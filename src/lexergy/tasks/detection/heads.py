@@ -1,4 +1,4 @@
-"""A linear head on a frozen LM's token means, fitted by regularised logistic regression."""
+"""A linear head on the token means of frozen LMs, fitted by regularised logistic regression."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -17,8 +17,8 @@ FOLDS = 5
 
 
 def fit_head(
-    energy: StatesEnergy,
-    features: Tensor,  # (N, F), of blocks
+    energies: Sequence[StatesEnergy],  # of one LM each
+    features: Sequence[Tensor],  # (N, F_i) for each, of blocks
     is_machine: Tensor,  # (N,) bool
     groups: Sequence[str],  # N
 ) -> float:
@@ -27,17 +27,26 @@ def fit_head(
     Logistic regression of the log-odds E = w . (f - mean) / std + b with an L2 penalty on w, the classes weighed
     alike. The penalty is the one with the smallest loss by cross-validation over groups, so that no group is both
     learnt and judged by. It is the NCE loss (Eq. 3, Deng et al. 2020) with weight decay, solved to the end.
+
+    Of several LMs f has all their features, and each energy has its own part of w, so that E is their sum.
     """
-    energy.fit_standardisation(features)
-    standard = ((features.double() - energy.mean.double().cpu()) / energy.std.double().cpu()).numpy()
+    standard = np.concatenate([_standardised(*own) for own in zip(energies, features, strict=True)], 1)
     labels = is_machine.numpy().astype(int)
     strength = _best_strength(standard, labels, groups)
     fitted = _regression(strength).fit(standard, labels)
-    linear = cast(nn.Linear, energy.head[-1])
-    with torch.no_grad():
-        linear.weight.copy_(torch.from_numpy(fitted.coef_))
-        linear.bias.copy_(torch.from_numpy(fitted.intercept_))
+    parts = torch.from_numpy(fitted.coef_).split([own.shape[1] for own in features], 1)
+    for number, (energy, weights) in enumerate(zip(energies, parts, strict=True)):
+        linear = cast(nn.Linear, energy.head[-1])
+        with torch.no_grad():
+            linear.weight.copy_(weights)
+            linear.bias.copy_(torch.from_numpy(fitted.intercept_ if number == 0 else np.zeros(1)))
     return strength
+
+
+def _standardised(energy: StatesEnergy, features: Tensor) -> np.ndarray:
+    energy.fit_standardisation(features)
+    standard: np.ndarray = ((features.double() - energy.mean.double().cpu()) / energy.std.double().cpu()).numpy()
+    return standard
 
 
 def _best_strength(standard: np.ndarray, labels: np.ndarray, groups: Sequence[str]) -> float:

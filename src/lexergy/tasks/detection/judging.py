@@ -1,17 +1,19 @@
 """Judge texts with a detector; what cannot be read or judged is named, the rest goes on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import tee
 from typing import NamedTuple
 
 from lexergy.core.detection.calibration import EVEN
-from lexergy.data.texts import PlacedText, Unreadable, read_texts
+from lexergy.data.detection.style import style_of
+from lexergy.data.texts import PlacedText, Unreadable, arriving_texts, read_texts
 from lexergy.errors import LexergyError
 from lexergy.models.detection.detector import Detection, Detector
 from lexergy.models.detection.people import accuse, length_warnings, shift_warning
 from lexergy.progress import progress_bar
 from lexergy.tasks.detection.opening import Guarantee, OpenDetector, Opening
+
+AT_ONCE = 512  # texts of a stream that are read ahead, at most
 
 
 class Question(NamedTuple):
@@ -24,6 +26,9 @@ class Question(NamedTuple):
 
     def read(self) -> Iterator[PlacedText | Unreadable]:
         return read_texts(self.sources, text_field=self.text_field)
+
+    def arriving(self) -> Iterator[PlacedText | Unreadable | None]:
+        return arriving_texts(self.sources, text_field=self.text_field)
 
 
 class Judged(NamedTuple):
@@ -59,26 +64,42 @@ def judge_sources(opening: Opening, question: Question) -> Judgement:
             bar.advance(1)
     if guarantee is None:
         return Judgement(judged, unreadable, None, None)
-    warning = shift_warning(guarantee.people, [detection.text for _, detection in judged])
+    warning = shift_warning(guarantee.people, [style_of(detection.text) for _, detection in judged])
     return Judgement(_accused(judged, guarantee), unreadable, guarantee, warning)
 
 
 def judge_stream(opened: OpenDetector, question: Question) -> Iterator[Judged | Unreadable]:
-    """The same one after the other while they are read: of any number, and from a pipe that does not end."""
+    """The same one after the other while they are read: of any number, and from a pipe that does not end.
+
+    Nobody waits for texts that are not written yet: those that are there are judged together.
+    """
     detector, guarantee = opened
-    asked, entries = tee(question.read())
-    detections = _detections(detector, (entry.text for entry in asked if isinstance(entry, PlacedText)), question)
+    for entries in _batches(question.arriving()):
+        detections = _detections(detector, (own.text for own in entries if isinstance(own, PlacedText)), question)
+        for entry in entries:
+            if isinstance(entry, Unreadable):
+                yield entry
+                continue
+            detection = next(detections)
+            if isinstance(detection, LexergyError):
+                yield Unreadable(entry.place, str(detection))
+            elif guarantee is None:
+                yield Judged(entry.place, detection)
+            else:
+                yield from _accused([Judged(entry.place, detection)], guarantee)
+
+
+def _batches(entries: Iterable[PlacedText | Unreadable | None]) -> Iterator[list[PlacedText | Unreadable]]:
+    """As many as are there, up to AT_ONCE."""
+    batch: list[PlacedText | Unreadable] = []
     for entry in entries:
-        if isinstance(entry, Unreadable):
-            yield entry
-            continue
-        detection = next(detections)
-        if isinstance(detection, LexergyError):
-            yield Unreadable(entry.place, str(detection))
-        elif guarantee is None:
-            yield Judged(entry.place, detection)
-        else:
-            yield from _accused([Judged(entry.place, detection)], guarantee)
+        if entry is not None:
+            batch.append(entry)
+        if batch and (entry is None or len(batch) == AT_ONCE):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def _detections(detector: Detector, texts: Iterator[str], question: Question) -> Iterator[Detection | LexergyError]:

@@ -45,6 +45,16 @@ class PreparedTexts:
         pairs = zip(self.sources, self.is_machine.tolist(), strict=True)
         return tuple(dict.fromkeys(source for source, is_machine in pairs if is_machine == machines))
 
+    def chosen(self, wanted: Sequence[bool]) -> "PreparedTexts":
+        """Some of them."""
+        places = [place for place, own in enumerate(wanted) if own]
+        return PreparedTexts(
+            [self.texts[place] for place in places],
+            self.is_machine[torch.tensor(places, dtype=torch.long)],
+            [self.groups[place] for place in places],
+            [self.sources[place] for place in places],
+        )
+
     def __len__(self) -> int:
         return len(self.texts)
 

@@ -18,6 +18,7 @@ from lexergy.files import hash_of
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.conditions import TrainingConditions
 from lexergy.models.detection.detector import STAGE, Detector, DetectorSettings, read_settings
+from lexergy.models.detection.readers import EncoderReader
 from lexergy.recipes.detection import DetectorRecipe
 from lexergy.runs.fingerprint import fingerprint
 from lexergy.runs.stages import Facts, Stage
@@ -30,8 +31,10 @@ from lexergy.tasks.detection.generation import GeneratedPairs, read_pairs
 from lexergy.tasks.detection.prepared import PreparedSplits, PreparedTexts, TextEnergies, prepare_splits
 from lexergy.tasks.detection.shortcuts import ShortcutAudit, audit_shortcuts
 from lexergy.tasks.detection.states import fit_states, states_detector
+from lexergy.tasks.detection.together import beside_encoder, halves
 
 DETECTOR, TF_IDF = "detector", "TF-IDF"
+ENCODER_STAGE = "encoder"
 # In the key of the stage: detectors that were calibrated otherwise are trained again.
 CALIBRATION = "by length and of sentences, with people's texts"
 
@@ -69,8 +72,8 @@ def train_detector(
 ) -> DetectorReport:
     """Split by group, train, calibrate on the validation texts, judge on the test texts, and save to `folder`.
 
-    Its stages are `texts`, where an LM writes them, `detector` and `report`: a finished one is only read, a killed one
-    goes on where it was, a changed recipe or text redoes what depends on it.
+    Its stages are `texts`, where an LM writes them, `encoder`, where one is put beside LMs, `detector` and `report`: a
+    finished one is only read, a killed one goes on where it was, a changed recipe or text redoes what depends on it.
     """
     with open_workspace(folder, recipe.seed, progress=progress) as workspace:
         inputs, config = [], _config(recipe)
@@ -80,16 +83,24 @@ def train_detector(
         else:
             config["examples"] = hash_of([asdict(example) for example in examples])
         training = _Training(examples, recipe)
-        together = recipe.encoder is not None
-        detector = workspace.stage(STAGE, config, inputs, training.detector_into, together=together)
+        if recipe.together:
+            alone = recipe.encoder_alone
+            encoder = _Training(examples, alone)
+            own = _config(alone) | {name: config[name] for name in ("examples",) if name in config}
+            inputs = [*inputs, workspace.stage(ENCODER_STAGE, own, inputs, encoder.detector_into, together=True)]
+            training = _Training(examples, recipe, inputs[-1].folder)
+        by_all = recipe.encoder is not None and not recipe.together
+        detector = workspace.stage(STAGE, config, inputs, training.detector_into, together=by_all)
         report = workspace.stage("report", {}, [detector], partial(training.report_into, detector))
     return TypeAdapter(DetectorReport).validate_python({"folder": str(folder), **report.facts})
 
 
 def _config(recipe: DetectorRecipe) -> dict[str, Any]:
     """What decides the detector besides its texts; the seed is that of the workspace."""
-    unused = {"lm", "layers"} if recipe.encoder is not None else {"encoder", "epochs"}
-    content = fingerprint(recipe.lm if recipe.encoder is None else recipe.encoder)
+    unused = set() if recipe.together else {"lm", "more_lms", "layers"} if recipe.encoder else {"encoder", "epochs"}
+    read = [*recipe.lms, *([] if recipe.encoder is None else [recipe.encoder])]
+    contents = [fingerprint(source) for source in read]
+    content = contents[0] if len(contents) == 1 else contents
     values = recipe.model_dump(mode="json", exclude={*unused, "seed"})
     return {**values, "content": content, "calibration": CALIBRATION}
 
@@ -98,6 +109,7 @@ def _config(recipe: DetectorRecipe) -> dict[str, Any]:
 class _Training:
     examples: Sequence[Example]
     recipe: DetectorRecipe
+    encoder: Path | None = None  # a trained one, that LMs are put beside
 
     @cached_property
     def splits(self) -> ExampleSplits:
@@ -108,9 +120,11 @@ class _Training:
     def detector(self) -> Detector:
         """Not trained yet, unless `detector_into` was here."""
         settings = DetectorSettings(self.recipe.block_tokens)
-        if self.recipe.encoder is not None:
+        if not self.recipe.lms:
+            assert self.recipe.encoder is not None
             return encoder_detector(self.recipe.encoder, settings, self.recipe.seed)
-        return states_detector(CausalLM.from_pretrained(self.recipe.lm), self.recipe.layers, settings)
+        lms = [CausalLM.from_pretrained(lm) for lm in self.recipe.lms]
+        return states_detector(lms, self.recipe.layers, settings)
 
     @cached_property
     def texts(self) -> PreparedSplits:
@@ -118,15 +132,23 @@ class _Training:
         return prepare_splits(self.detector, splits)
 
     def detector_into(self, stage: OpenStage) -> Facts:
-        if self.recipe.encoder is not None:
+        validation = self.texts.validation
+        if not self.recipe.lms:
             epochs, seed = self.recipe.epochs, self.recipe.seed
-            return fit_encoder(self.detector, self.texts, stage, epochs=epochs, seed=seed, save=self._save)
-        self._save(stage.folder, fit_states(self.detector, self.texts, stage))
+            save = partial(self._save, self.detector, validation)
+            return fit_encoder(self.detector, self.texts, stage, epochs=epochs, seed=seed, save=save)
+        detector, energies = self.detector, fit_states(self.detector, self.texts, stage)
+        if self.encoder is not None:
+            held_out, validation = halves(validation)
+            encoder = Detector.from_pretrained(self.encoder).reader
+            assert isinstance(encoder, EncoderReader)
+            detector, energies = beside_encoder(detector, encoder, held_out, self.texts.test, energies)
+        self._save(detector, validation, stage.folder, energies)
         return {}
 
-    def _save(self, folder: Path, energies: TextEnergies) -> None:
+    def _save(self, detector: Detector, validation: PreparedTexts, folder: Path, energies: TextEnergies) -> None:
         energies.save(folder)
-        calibrated(self.detector, self.texts.validation, self.texts.train).save_pretrained(folder)
+        calibrated(detector, validation, self.texts.train).save_pretrained(folder)
 
     def report_into(self, detector: Stage, stage: OpenStage) -> Facts:
         """All of a `DetectorReport` but its folder, which may be moved."""

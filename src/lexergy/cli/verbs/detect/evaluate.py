@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lexergy.cli.options import Json, Seed, TextField, new_file
+from lexergy.cli.options import Json, Seed, TextField, as_written, new_file, new_place
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.cli.verbs.detect.options import (
     Calibrate,
@@ -57,6 +57,18 @@ Page = Annotated[
     Path | None, typer.Option("--report", help="Write the tables to this .md or .html file too.", callback=_new_page)
 ]
 
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="PATH",
+        help="Keep what the detector says of each text in this folder, or at this address.",
+        show_default="a folder of the cache",
+        parser=as_written,
+        callback=new_place,
+    ),
+]
+
 
 def evaluate(
     arguments: ModelAndSources,
@@ -74,6 +86,7 @@ def evaluate(
     calibrate: Calibrate = None,
     domain: Domain = None,
     report: Page = None,
+    out: Out = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -85,6 +98,9 @@ def evaluate(
 
     Where false positives are calibrated (--false-positives, or without MODEL), the tables also have the share of people
     that were accused at that rate.
+
+    What the detector says of each text is kept (--out): a command that was stopped goes on where it was, and other
+    columns or another rate of false positives read no text again.
 
     Examples:
 
@@ -105,7 +121,7 @@ def evaluate(
     texts = read_evaluation_texts(sources, fields)
     names = [name.strip() for name in (by or "").split(",") if name.strip()]
     detector, guarantee = how.open()
-    evaluation = measure(detector, texts, names, guarantee, seed=seed)
+    evaluation = measure(detector, how.key, texts, names, guarantee, folder=out, seed=seed)
     if report is not None:
         write_evaluation(evaluation, f"Evaluation of {model or scorer or 'the default detector'}", report)
     if as_json:

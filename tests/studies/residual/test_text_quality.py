@@ -10,6 +10,7 @@ import torch
 
 from lexergy.core.estimation.findings import Verdict
 from lexergy.core.estimation.smc import Resampling
+from lexergy.errors import LexergyError
 from lexergy.models.causal.lm import CausalLM
 from lexergy.models.causal.local_residuals import UnigramResidual
 from lexergy.models.energies import StatesEnergy
@@ -140,6 +141,21 @@ def test_further_writers(subject):
     likeliest = joint.lm.next_log_prob(windows.prefixes).topk(10).indices
     assert (written["tokens"].tokens[:, :1] == likeliest).any(1).all()
     assert written["tokens"].drawn.tolist() == [6 + 10 * 2 * 15] * 3
+
+
+def test_a_missing_judge_is_told_before_texts_are_drawn(monkeypatch):
+    class Run:
+        workspace = None
+
+        def measured(self, *arguments, **options):
+            raise AssertionError("texts were drawn")
+
+    def nowhere(name):
+        raise LexergyError(f"{name} is not installed")
+
+    monkeypatch.setattr(text_quality, "fingerprint", nowhere)
+    with pytest.raises(LexergyError, match="not installed"):
+        text_quality.STUDY.examine(Run(), {"energy": "energy", "judge": "gemma3-270m", "encoder": "minilm"})
 
 
 def test_the_judge_reads_the_text_after_its_prefix(toy_studies):

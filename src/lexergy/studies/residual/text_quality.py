@@ -27,11 +27,11 @@ JUDGING = ("judge", "encoder")
 def _examine(workspace: StudiedRun, settings: Settings) -> Quality:
     """Texts, then what the judges make of them: another judge changes no text."""
     energy, stages = settings["energy"], workspace.workspace
+    config = {name: [settings[name], fingerprint(settings[name])] for name in JUDGING}  # a missing one is told at once
     writing = {name: value for name, value in settings.items() if name not in JUDGING}
     evidence = workspace.measured("texts", rows, writing, cut_anew=True)
     texts = stages.stages[f"texts-{energy}"]
     judges = Judges(settings["judge"], settings["encoder"])
-    config = {name: [settings[name], fingerprint(settings[name])] for name in JUDGING}
     judged = stage_from_rows(stages, f"text-quality-{energy}", config, texts, judges)
 
     def write(stage: OpenStage) -> dict[str, int]:

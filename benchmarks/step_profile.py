@@ -52,7 +52,7 @@ def profile_table(lm: CausalLM, prefix: Tensor, top_k: int | None) -> list[str]:
 def _operators(rows: openvino_rows.OpenVinoContinuations) -> Counter[str]:
     """Seconds of all steps that the rows' graphs were given."""
     spent: Counter[str] = Counter()
-    for request, place in ((rows._layers, None), (rows._head, "head")):
+    for request, place in ((rows._last.request, None), (rows._head, "head")):
         for operator in request.profiling_info:
             column = place or OPERATORS.get(operator.node_type, "other operators")
             spent[column] += operator.real_time.total_seconds() * STEPS

@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from lexergy.models.causal.runtimes import openvino_steps
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import compiled, computes_in
 from lexergy.models.causal.runtimes.shared_prefix import Continuations, RepeatedPrefix, prefill
@@ -91,3 +92,27 @@ def test_in_few_bits_it_is_bit_for_bit_what_rows_of_their_own_are(precision, len
             whole = steps.read(texts, with_states=True)
             assert torch.equal(logits, whole.logits[:, -1])
             assert torch.equal(states, whole.hidden_states[1][:, -1])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("precision", ["float32", *PRECISIONS])
+def test_layers_for_one_number_of_rows_give_the_bits_of_those_for_any(precision, length, monkeypatch):
+    """Rows fork between steps, so that the two graphs take turns over the same keys and values."""
+    if not computes_in(precision):
+        pytest.skip(f"the processor has no products of {precision}")
+    model, prefix = llama(), random_tokens(PREFIXES, length, vocab_size=VOCAB)
+    seen = []
+    for worth in (10**6, 0):
+        monkeypatch.setattr(openvino_steps, "WORTH_FIXING", worth)
+        steps = compiled(model, PREFIXES * MOST, precision, layers=[1])
+        with torch.inference_mode():
+            rows = steps.rows(steps.prefill(prefix).shared, PREFIXES * MOST, 45)
+            used, outputs = set(), []
+            for _, logits, states in forked(rows, prefix, 45, seed=length):
+                used.add(rows._last)
+                outputs.append((logits.clone(), states.clone()))
+        assert len(used) == (1 if worth else 2)
+        seen.append(outputs)
+    for (logits, states), (same, same_states) in zip(*seen, strict=True):
+        assert torch.equal(logits, same)
+        assert torch.equal(states, same_states)

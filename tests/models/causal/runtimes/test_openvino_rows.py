@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from lexergy import CausalLM
 from lexergy.errors import LexergyError
 from lexergy.models.causal.runtimes import choice as runtime
-from lexergy.models.causal.runtimes import openvino_weights
+from lexergy.models.causal.runtimes import openvino_steps, openvino_weights
 from lexergy.models.causal.runtimes.choice import TorchSteps, uses_openvino
 from lexergy.models.causal.runtimes.llama_rows import LlamaContinuations
 from lexergy.models.causal.runtimes.openvino_steps import (
@@ -120,6 +120,51 @@ def test_the_base_model_leaves_the_head_out():
         step = rows.feed(torch.tensor([[1], [2]]), model=model.model, output_hidden_states=True)
     assert step.logits is None
     assert list(step.hidden_states) == list(every_layer(model))
+
+
+def test_layers_are_compiled_for_one_number_of_few_rows_when_it_comes_again_and_again(monkeypatch):
+    monkeypatch.setattr(openvino_steps, "WORTH_FIXING", 100)
+    model = skewed()
+    steps = compiled(model, 1)
+    prefix = steps.prefill(random_tokens(1, 5, vocab_size=VOCAB)).shared
+
+    def fixed_to(num_rows, length):
+        steps.rows(prefix, num_rows, length)
+        return None if steps._fixed is None else steps._fixed.num_rows
+
+    assert [fixed_to(rows, 30) for rows in (2, 3, 2, 2, openvino_steps.FEW_ROWS + 1)] == [None] * 5
+    assert fixed_to(2, 10) == 2  # 100 steps of 2 rows
+    assert steps._fixed.layers is not None
+    assert [fixed_to(3, 90), fixed_to(3, 10)] == [2, 3]  # and of 3 since then: one graph at a time
+    reading = steps.reading(prefix, 3, 4)
+    assert reading._fixed is None
+
+
+def test_layers_for_one_number_of_rows_are_not_taken_where_they_give_other_bits(monkeypatch):
+    monkeypatch.setattr(openvino_steps, "WORTH_FIXING", 0)
+    model, prefix = skewed(), random_tokens(1, 5, vocab_size=VOCAB)
+    steps = compiled(model, 1)
+    with torch.no_grad():
+        model.model.layers[0].mlp.down_proj.weight.mul_(1.001)  # in what is compiled from now on
+        shared = steps.prefill(prefix).shared
+        rows = steps.rows(shared, 2, 3)
+    assert steps._fixed.layers is None
+    assert rows._fixed is None
+
+
+def test_layers_that_cannot_be_compiled_for_one_number_of_rows_are_those_for_any(monkeypatch):
+    def broken(*given):
+        raise RuntimeError("no shape is found")
+
+    monkeypatch.setattr(openvino_steps, "WORTH_FIXING", 0)
+    monkeypatch.setattr(openvino_steps, "for_rows", broken)
+    model, prefix = skewed(), random_tokens(1, 5, vocab_size=VOCAB)
+    steps = compiled(model, 1)
+    with torch.inference_mode():
+        logits = steps.rows(steps.prefill(prefix).shared, 2, 3).feed(torch.tensor([[1], [2]])).logits
+        expected = model(input_ids=torch.cat((prefix, torch.tensor([[1]])), 1)).logits[0, -1]
+    assert steps._fixed.layers is None
+    assert torch.allclose(logits[0, -1], expected, atol=1e-4)
 
 
 def test_two_sets_of_rows_do_not_disturb_each_other():
@@ -334,7 +379,6 @@ def test_auto_takes_openvino_for_llamas_that_are_worth_it(monkeypatch):
 
 def test_torch_steps_in_where_the_graph_cannot_be_built(monkeypatch, caplog):
     """As with a version of OpenVINO whose attention has other inputs."""
-    from lexergy.models.causal.runtimes import openvino_steps
 
     def broken(*given):
         raise RuntimeError("Node validation failed\nPagedAttentionExtension expects 29 inputs")

@@ -64,6 +64,19 @@ def layers_graph(model: LlamaForCausalLM, constant: Constant, shown: Collection[
     return ov.Model(seen, [*step, *memories], "layers")
 
 
+def for_rows(graph: ov.Model, rows: int) -> ov.Model:
+    """The layers for one token of each of so many rows, and nothing else: no shape needs to be found in each step."""
+    shapes = {place: given.partial_shape for place, given in enumerate(graph.inputs)}
+    states, cos, sin, past, begins, _, blocks_begin = range(7)  # the places of `_Step`
+    for place in (states, cos, sin):
+        shapes[place] = ov.PartialShape([1, *list(shapes[place])[1:]])
+    shapes[states][0] = rows
+    shapes[past] = ov.PartialShape([rows])
+    shapes[begins] = shapes[blocks_begin] = ov.PartialShape([rows + 1])
+    graph.reshape(shapes)
+    return graph
+
+
 def head_graph(model: LlamaForCausalLM, constant: Constant) -> ov.Model:
     """The last states (R, D) -> logits (R, V)."""
     states = ops.parameter([-1, model.config.hidden_size], ov.Type.f32)

@@ -29,6 +29,27 @@ class _Sequences(NamedTuple):
     longest: Tensor  # (), the most tokens that one has with these
 
 
+class Layers:
+    """A compiled graph's own inputs and outputs, for one user of it."""
+
+    def __init__(self, graph: ov.CompiledModel) -> None:
+        self.request = graph.create_infer_request()
+        self._held: dict[int, Any] = {}  # memory that the graph reads, which it does not hold itself
+
+    def give(self, place: int, memory: Tensor) -> None:
+        """Let the graph read this input where it lies."""
+        self._held[place] = (memory, _shared(memory))
+        self.request.set_input_tensor(place, self._held[place][1])
+
+    def put(self, place: int, values: Tensor) -> None:
+        """These values into the memory of an input, new memory only where their shape is new: to tell of it is dear."""
+        known = self._held.get(place)
+        if known is not None and known[0].shape == values.shape:
+            known[0].copy_(values)
+        else:
+            self.give(place, values.clone(memory_format=torch.contiguous_format))
+
+
 class Compiled(Protocol):
     """A Llama's graphs, in numbers whose rounding matters or, `is_exact`, does not."""
 
@@ -58,16 +79,26 @@ class OpenVinoContinuations:
     has_own_threads = True
     _sequences: _Sequences  # as the graph was told last
 
-    def __init__(self, steps: Compiled, prefix: SharedPrefix, num_rows: int, max_length: int) -> None:
-        self._layers, self._head = steps.layers.create_infer_request(), steps.head.create_infer_request()
+    def __init__(
+        self,
+        steps: Compiled,
+        prefix: SharedPrefix,
+        num_rows: int,
+        max_length: int,
+        fixed: ov.CompiledModel | None = None,
+    ) -> None:
+        """`fixed`: the layers for one token of each of `num_rows` rows, to the same bits."""
+        self._head = steps.head.create_infer_request()
+        self._any = self._last = Layers(steps.layers)
+        self._fixed = None if fixed is None else Layers(fixed)
         self._backbone = backbone = steps.model.model
         self._shown = sorted(steps.shown)
         self._one_by_one, self._least = not steps.is_exact, 1 if steps.is_exact else steps.threads
         self._prefixes, self._places = prefix.num_prefixes, torch.arange(num_rows)
         self._full, rest = divmod(prefix.length, BLOCK)
         self._own_blocks = -(-(rest + max_length) // BLOCK)
-        self._start, self._length, self._fed, self._last_count = prefix.length, 0, 0, 0
-        self._held: dict[int, Any] = {}  # memory that the graph reads, which it does not hold itself
+        self._most, self._start = num_rows, prefix.length
+        self._length, self._fed, self._last_count = 0, 0, 0
         positions = torch.arange(prefix.length, prefix.length + max_length)[None]
         turns = torch.cat(backbone.rotary_emb(torch.empty(0), positions))  # cosines and sines (2, C, d)
         self._turns = turns.view(2, max_length, 1, 1, -1)
@@ -75,8 +106,9 @@ class OpenVinoContinuations:
         self._blocks = steps.blocks(shared + own_count + 1)  # (layers, 2, blocks, Hkv, BLOCK, d)
         weakref.finalize(self, steps.give_back, self._blocks).atexit = False
         self._own = self._blocks[:, :, shared:-1].unflatten(2, (num_rows, self._own_blocks))
-        for place, memory in enumerate(self._blocks.flatten(0, 1)):
-            self._give(PER_STEP + place, memory)
+        for layers in filter(None, (self._any, self._fixed)):
+            for place, memory in enumerate(self._blocks.flatten(0, 1)):
+                layers.give(PER_STEP + place, memory)
         self._put(prefix, rest)
         self._table = self._blocks_of_rows()
 
@@ -143,7 +175,7 @@ class OpenVinoContinuations:
         return torch.cat((full.flatten(0, 1), own), 1).int()
 
     def _states(self, place: int) -> Tensor:  # (R T, D)
-        return _output(self._layers, place)[: self._fed]
+        return _output(self._last.request, place)[: self._fed]
 
     def _run(self, embedded: Tensor) -> None:  # (R, T, D)
         rows, count = embedded.shape[:2]
@@ -155,21 +187,22 @@ class OpenVinoContinuations:
         turns = self._turns[:, self._length : self._length + count]  # (2, T, 1, 1, d)
         if count > 1:  # where one token is fed, all rows stand at the same position
             turns = torch.nn.functional.pad(turns.repeat(1, rows, 1, 1, 1), (0, 0) * 3 + (0, missing))
+        layers = self._any if self._fixed is None or count > 1 or rows < self._most else self._fixed
         for place, memory in enumerate((states, *turns)):
-            self._put_in(place, memory)
-        self._tell_sequences(count, missing)
-        self._layers.infer()
+            layers.put(place, memory)
+        self._tell_sequences(layers, count, missing)
+        layers.request.infer()
         self._length += count
-        self._last_count = count
+        self._last, self._last_count = layers, count
 
-    def _tell_sequences(self, count: int, missing: int) -> None:
+    def _tell_sequences(self, layers: Layers, count: int, missing: int) -> None:
         if count == self._last_count == 1 and (self._start + self._length) % BLOCK:
             self._sequences.past.add_(1)  # one token more in the same blocks; the graph reads this where it lies
             self._sequences.longest.add_(1)
             return
         self._sequences = self._single_tokens(count, missing) if self._one_by_one else self._whole_rows(count)
         for place, memory in enumerate(self._sequences, PER_STEP - len(self._sequences)):
-            self._give(place, memory)
+            layers.give(place, memory)
 
     def _whole_rows(self, count: int) -> _Sequences:
         past = self._start + self._length
@@ -203,19 +236,6 @@ class OpenVinoContinuations:
                 self._blocks[layer, which, : len(full)] = full
                 own = self._own[layer, which, :, 0].unflatten(0, (self._prefixes, samples))  # (B, K, Hkv, BLOCK, d)
                 own[..., :rest, :] = memory[:, None, :, cut:]
-
-    def _put_in(self, place: int, values: Tensor) -> None:
-        """These values into the memory of an input, new memory only where their shape is new: to tell of it is dear."""
-        known = self._held.get(place)
-        if known is not None and known[0].shape == values.shape:
-            known[0].copy_(values)
-        else:
-            self._give(place, values.clone(memory_format=torch.contiguous_format))
-
-    def _give(self, place: int, memory: Tensor) -> None:
-        """Let the graph read this input where it lies."""
-        self._held[place] = (memory, _shared(memory))
-        self._layers.set_input_tensor(place, self._held[place][1])
 
 
 def _is_first(values: Tensor) -> Tensor:  # (N,) -> (N,) bool

@@ -6,6 +6,10 @@ kept in float32, since then it takes longer to unpack them. Compiled graphs hold
 model's memory again for calls with few rows, as much again as the model for calls with many, half of it in bfloat16 and
 a quarter in 8 bits. The model's own, where they are mapped from a file, go back to the system until torch reads them.
 
+A graph for any number of rows finds the shapes of its four hundred parts anew in each step, which takes a millisecond:
+a tenth of a step of few rows. So when one number of few rows is asked for again and again, the layers are compiled for
+just that number as well, a copy of their weights, and taken where they give the same bits.
+
 In bfloat16 the LM is another one: its logits are some .09 away from those of float32, and as far from those of any
 other order of summation. In 8 bits, where states are rounded before each product, 32 numbers by one scale, they are .2
 away. So there is one order only, whatever the number of rows, tokens fed at once, and threads
@@ -15,6 +19,7 @@ away. So there is one order only, whatever the number of rows, tokens fed at onc
 import math
 import mmap
 import weakref
+from collections import Counter
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,7 +31,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from lexergy.models.causal.runtimes.llama_rows import LlamaStep
-from lexergy.models.causal.runtimes.openvino_graph import BLOCK, head_graph, layers_graph
+from lexergy.models.causal.runtimes.openvino_graph import BLOCK, for_rows, head_graph, layers_graph
 from lexergy.models.causal.runtimes.openvino_rows import OpenVinoContinuations
 from lexergy.models.causal.runtimes.openvino_weights import BLOCK as BLOCK_OF_WEIGHTS
 from lexergy.models.causal.runtimes.openvino_weights import Constant, as_numbers, in_eight_bits, numbered, plain
@@ -40,6 +45,8 @@ SETTINGS = {
     "ENABLE_CPU_PINNING": False,  # else all processes share the first core
 }
 TRIED = 8  # tokens
+FEW_ROWS = 32
+WORTH_FIXING = 2000  # steps: as many as win back the time that another graph is compiled in
 
 
 class _Arithmetic(NamedTuple):
@@ -112,6 +119,13 @@ class Form(NamedTuple):
         return as_numbers if self.as_numbers else plain
 
 
+class _Fixed(NamedTuple):
+    """Layers for one number of rows."""
+
+    num_rows: int
+    layers: ov.CompiledModel | None  # None: they give other bits than those for any number
+
+
 class OpenVinoSteps:
     """A Llama's layers and its head."""
 
@@ -123,24 +137,32 @@ class OpenVinoSteps:
         self.is_exact = form.precision == "float32"
         self.threads = torch.get_num_threads()
         self._spare: Tensor | None = None
+        self._steps_of: Counter[int] = Counter()  # by number of rows
+        self._fixed: _Fixed | None = None
         self._model = weakref.ref(model)  # the graphs are kept as long as the model, not the model as long as they
         precision = {
             "INFERENCE_PRECISION_HINT": arithmetic.hint,
             "KV_CACHE_PRECISION": arithmetic.hint,
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": arithmetic.group,
         }
-        settings = {**SETTINGS, **precision, "INFERENCE_NUM_THREADS": self.threads}
+        self._constant, self._settings = form.constant, {**precision, "INFERENCE_NUM_THREADS": self.threads}
         with torch.no_grad():
-            tokens = torch.arange(TRIED)[None] % model.config.vocab_size
-            expected = model(input_ids=tokens, use_cache=False).logits[:, -1]  # (1, V)
-            self.layers = self._compiled(layers_graph(model, form.constant, shown), settings)
-            self.head = self._compiled(head_graph(model, form.constant), settings)
-            self._check(self.prefill(tokens).logits, expected, arithmetic.deviation)
+            expected = model(input_ids=self._tried, use_cache=False).logits[:, -1]  # (1, V)
+            self.layers = self._compiled(self._layers_graph())
+            self.head = self._compiled(head_graph(model, form.constant))
+            self._check(self.prefill(self._tried).logits, expected, arithmetic.deviation)
         give_back(model)
 
-    def _compiled(self, graph: ov.Model, settings: dict[str, Any]) -> ov.CompiledModel:
+    def _layers_graph(self) -> ov.Model:
+        return layers_graph(self.model, self._constant, self.shown)
+
+    def _compiled(self, graph: ov.Model) -> ov.CompiledModel:
         give_back(self.model)  # what the graph has, or will read again a matrix at a time
-        return ov.Core().compile_model(graph, "CPU", settings)
+        return ov.Core().compile_model(graph, "CPU", SETTINGS | self._settings)
+
+    @property
+    def _tried(self) -> Tensor:  # (1, T)
+        return torch.arange(TRIED)[None] % self.model.config.vocab_size
 
     @staticmethod
     def _check(logits: Tensor, expected: Tensor, most: float) -> None:
@@ -178,9 +200,42 @@ class OpenVinoSteps:
         return OpenVinoContinuations.logits_of(self.head.create_infer_request(), states)
 
     def rows(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> OpenVinoContinuations:
+        return OpenVinoContinuations(self, prefix, num_rows, max_length, self._fixed_for(num_rows, max_length))
+
+    def reading(self, prefix: SharedPrefix, num_rows: int, max_length: int) -> OpenVinoContinuations:
+        """As many tokens at once as there are."""
         return OpenVinoContinuations(self, prefix, num_rows, max_length)
 
-    reading = rows  # as many tokens at once as there are
+    def _fixed_for(self, num_rows: int, max_length: int) -> ov.CompiledModel | None:
+        """The layers for just so many rows, once that is worth their time and memory; there is one such graph."""
+        if num_rows > FEW_ROWS:
+            return None
+        if self._fixed is None or self._fixed.num_rows != num_rows:
+            self._steps_of[num_rows] += max_length
+            if self._steps_of[num_rows] < WORTH_FIXING:
+                return None
+            self._steps_of.clear()
+            self._fixed = None  # its weights go before others come
+            self._fixed = self._fixed_to(num_rows)
+        return self._fixed.layers
+
+    @torch.no_grad()
+    def _fixed_to(self, num_rows: int) -> _Fixed:
+        least = 1 if self.is_exact else self.threads
+        try:
+            layers = self._compiled(for_rows(self._layers_graph(), max(num_rows, least)))
+        except RuntimeError:  # another version may not know the operators so; the others compute the same
+            return _Fixed(num_rows, None)
+        give_back(self.model)
+        prefix = self.prefill(self._tried).shared
+        tokens = torch.arange(num_rows)[:, None] % self.model.config.vocab_size
+
+        def states(graph: ov.CompiledModel | None) -> Tensor:
+            rows = OpenVinoContinuations(self, prefix, num_rows, 1, graph)
+            rows.feed(tokens, model=self.model.model)
+            return rows.last_states().clone()
+
+        return _Fixed(num_rows, layers if torch.equal(states(None), states(layers)) else None)
 
     def blocks(self, count: int) -> Tensor:
         """For keys and values of that many times `BLOCK` tokens, (layers, 2, blocks, Hkv, BLOCK, d)."""
@@ -208,7 +263,7 @@ class OpenVinoSteps:
     def _from_nothing(self, rows: Tensor) -> OpenVinoContinuations:
         layers, heads, width = self._memory_shape
         memory = [torch.empty(len(rows), heads, 0, width, dtype=self.dtype)] * layers
-        return self.rows(SharedPrefix(memory, memory), len(rows), rows.shape[1])
+        return self.reading(SharedPrefix(memory, memory), len(rows), rows.shape[1])
 
     @property
     def _memory_shape(self) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@
     python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
     git -C ../before checkout 071c042        # the last one in which each sample was fed by itself
     python benchmarks/before.py ../before --stages "of a prefix"
-    python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here, once
+    python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here, once; and twice as much
 
 One process for each checkout, the same environment, SmolLM2-135M, prefixes of 64 tokens and 32 new ones, as in the
 quickstart. The two take turns; ratios are taken within a round.
@@ -131,19 +131,50 @@ def compare(before: Path, wanted: str, rounds: int, clock: str) -> None:
 
 
 def quickstart(before: Path) -> None:
-    """What `lexergy quickstart` ran there is the recipe `energy-alone` here; then today's quickstart."""
-    taken = {}
-    runs = {"now": (HERE, RECIPE), "before": (before, ["quickstart"]), "today": (HERE, ["quickstart"])}
-    for name, (folder, what) in runs.items():
-        with tempfile.TemporaryDirectory() as out:
-            command = [sys.executable, "-m", "lexergy", *what, "--out", f"{out}/run"]
-            taken[name] = seconds(
-                lambda command=command, folder=folder: subprocess.run(  # type: ignore[misc]
-                    command, env=environment(folder), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-            )
-        print(f"quickstart, {name}: {taken[name]:.0f} s", flush=True)
-    print(f"{taken['now'] / taken['before']:.0%} of the time before; today's {taken['today'] / taken['before']:.0%}")
+    """What `lexergy quickstart` ran there is `energy-alone` here; that with twice the pairs and samples; today's.
+
+    With each time, what the joint model of this checkout is at most.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        twice = Path(folder) / "twice.yaml"
+        twice.write_text(twice_as_much((HERE / "src/lexergy/recipes/library/energy-alone.yaml").read_text()))
+        runs = {
+            "now": (HERE, RECIPE),
+            "twice": (HERE, ["run", str(twice)]),
+            "before": (before, ["quickstart"]),
+            "today": (HERE, ["quickstart"]),
+        }
+        taken = {name: timed_run(*what, Path(folder) / name) for name, what in runs.items()}
+        for name, spent in taken.items():
+            print(f"{name}: {spent:.0f} s, {spent / taken['before']:.0%} of the time before{gain(Path(folder) / name)}")
+
+
+def twice_as_much(recipe: str) -> str:
+    """Of pairs to fit on and to choose by, and of the samples of a test window."""
+    for name, number in (("train", 520), ("validation", 96), ("samples", 32)):
+        line = f"  {name}: {number}\n"
+        if recipe.count(line) != 1:
+            raise ValueError(f"the recipe has no line {line.strip()!r}; expected that of `energy-alone`.")
+        recipe = recipe.replace(line, f"  {name}: {2 * number}\n")
+    return recipe.replace("name: energy-alone", "name: energy-twice")
+
+
+def timed_run(folder: Path, what: list[str], out: Path) -> float:
+    command = [sys.executable, "-m", "lexergy", *what, "--out", str(out)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return seconds(lambda: subprocess.run(command, env=environment(folder), check=True, **quiet))
+
+
+def gain(folder: Path) -> str:
+    """What the run's joint model is at most, where this checkout can tell."""
+    from lexergy.errors import LexergyError
+    from lexergy.runs.records import load_run
+
+    try:
+        estimate = load_run(folder).energies["energy"].perplexity
+        return f"; at most {estimate.bound:.2f} where the LM is {estimate.base:.2f}"
+    except (LexergyError, KeyError, TypeError, ValueError):
+        return ""
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     python benchmarks/before.py ../before [--rounds 3] [--stages negatives]
     git -C ../before checkout 071c042        # the last one in which each sample was fed by itself
     python benchmarks/before.py ../before --stages "of a prefix"
-    python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here, once; and twice as much
+    python benchmarks/before.py ../before --quickstart     # its `lexergy quickstart` there and here; and twice as much
 
 One process for each checkout, the same environment, SmolLM2-135M, prefixes of 64 tokens and 32 new ones, as in the
 quickstart. The two take turns; ratios are taken within a round.

@@ -121,7 +121,8 @@ class KeptReader(StatesReader):
         self.kept = kept
 
     def features(self, block: Tensor) -> Tensor:
-        return token_moments(self.kept.statistics(block))
+        log_prob, expected, variance, log_rank = self.kept.statistics(block).unbind(-1)
+        return token_moments(torch.stack((log_prob, -expected, variance, log_rank), -1))  # entropy is -E log q
 
     @torch.inference_mode()
     def token_energies(self, blocks: Sequence[Tensor]) -> Iterator[Tensor]:

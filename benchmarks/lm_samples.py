@@ -123,8 +123,11 @@ def known_samples(folder: Path, samples: Path, known: Known) -> list[Sample]:
     ]
 
 
-def read(folder: Path, samples: Path, cache: Path) -> None:
-    keep([text for own in read_samples(folder, samples) for text in (own.human, own.machine)], LM, cache)
+def read(folder: Path, samples: Path, cache: Path, lm: str, pairs: int) -> None:
+    own = read_samples(folder, samples)
+    of_opt = [sample for sample in own if sample.generator == OPT][:pairs]
+    wanted = [sample for sample in own if sample.generator != OPT] + of_opt
+    keep([text for sample in wanted for text in (sample.human, sample.machine)], lm, cache)
 
 
 def fit_sample(samples: Sequence[Sample], known: Known, penalty: float = PENALTY) -> SampleScore:
@@ -173,6 +176,8 @@ def main() -> None:
         own = commands.add_parser(command.__name__)
         for name in names:
             own.add_argument(f"--{name}", type=Path, required=True)
+    commands.choices["read"].add_argument("--lm", default=LM, help="or the same in another precision")
+    commands.choices["read"].add_argument("--pairs", type=int, default=FITTED_PAIRS, help="of OPT-2.7B")
     options = vars(parser.parse_args())
     {"write": write, "read": read}[options.pop("command")](**options)
 

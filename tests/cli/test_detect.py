@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import sys
 from functools import partial
 
@@ -95,6 +96,10 @@ def test_explanations(model, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "P(machine)" in shown
     assert "while" in shown
+    spans = [line.strip() for line in shown.rpartition("essay.txt\n")[2].splitlines() if line.strip()]
+    assert len(spans) > 2
+    assert all(re.match(r"(\d\.\d\d|\.\.)  ", line) for line in spans)  # no line is broken
+    assert max(map(len, spans)) > 80
     html = page.read_text()
     assert "&lt;b&gt;the day" in html
     assert "<b>" not in html

@@ -48,6 +48,13 @@ def test_mistakes_name_their_line(tmp_path, name, content, message):
     assert message in str(raised.value)
 
 
+def test_a_folder_is_told_from_a_file_that_is_missing(tmp_path):
+    with pytest.raises(LexergyError, match=r"is a folder; expected a \.jsonl, \.csv, \.tsv or \.parquet file"):
+        load_labelled(str(tmp_path), Fields())
+    with pytest.raises(LexergyError, match="does not exist"):
+        load_labelled(str(tmp_path / "missing.jsonl"), Fields())
+
+
 def test_questions_in_all_their_forms(tmp_path):
     answer = {"text": "1862", "answer_start": 17}
     flat = {"id": 7, "context": CONTEXT, "question": "When?"}

@@ -128,6 +128,8 @@ def read_records(source: str, tasks: str = "") -> Iterator[tuple[str, dict[str, 
     """
     path = Path(source).expanduser()
     kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if path.is_dir():
+        raise LexergyError(f"`{source}` is a folder; expected a .jsonl, .csv, .tsv or .parquet file.")
     if not path.is_file():
         raise LexergyError(
             f"The file `{source}` does not exist; check the path{', or name a task as ' + tasks if tasks else ''}."

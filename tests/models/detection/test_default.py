@@ -10,12 +10,14 @@ from lexergy.models.detection.default import (
     assistant_score,
     default_scorer,
     fitted_to,
+    is_default,
     known_people,
     machine_score,
     zero_shot_detector,
 )
 from lexergy.models.detection.people import FalsePositives, accuse
 from lexergy.models.detection.zero_shot import FITTED
+from lexergy.tasks.detection.opening import Opening
 
 
 @pytest.mark.parametrize("scorer", [*FITTED, *SCORERS])
@@ -47,6 +49,18 @@ def test_another_lm_has_another_default(word_lm_folder, monkeypatch):
     detector = zero_shot_detector((str(word_lm_folder),))
     assert detector.reader.scorer == MACHINE
     assert detector.settings.people == known_people(MACHINE)
+
+
+def test_bfloat16_is_the_default_lm_too():
+    """What was fitted in float32 holds there; int8, other LMs and pairs are something else."""
+    for precision in ("", "#precision=float32", "#precision=bfloat16"):
+        assert is_default((f"{default.LM}{precision}",))
+        assert default_scorer((f"{default.LM}{precision}",)) == MACHINE
+        assert Opening(lms=(f"{default.LM}{precision}",)).tells_sentences
+    for others in ((f"{default.LM}#precision=int8",), ("gemma3-270m",), (default.LM, default.LM), ()):
+        assert not is_default(others)
+    assert not Opening(lms=("gemma3-270m",)).tells_sentences
+    assert not Opening(lms=(f"{default.LM}#precision=bfloat16",), scorer="likelihood").tells_sentences
 
 
 def test_what_is_fitted_to_the_default_lm(word_lm, monkeypatch):

@@ -213,5 +213,8 @@ def test_files_of_raid_of_labels_and_of_pairs(tmp_path):
     assert person.document == machine.document
     with pytest.raises(LexergyError, match="the label is `\\?`; expected one of 1, ai"):
         read_evaluation_texts([str(path)], EvaluationFields(text="h"))
+    path.write_text(json.dumps({"text": "a text", "writer": "machine"}))
+    with pytest.raises(LexergyError, match="name it with `--label-field`, or the fields of a pair"):
+        read_evaluation_texts([str(path)], EvaluationFields())
     with pytest.raises(LexergyError, match="expected both, or neither"):
         read_evaluation_texts([str(path)], EvaluationFields(human="h"))

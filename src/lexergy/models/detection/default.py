@@ -21,6 +21,7 @@ from lexergy.models.causal.lm import CausalLM
 from lexergy.models.detection.detector import Detector, DetectorSettings
 from lexergy.models.detection.people import PeopleTexts
 from lexergy.models.detection.zero_shot import FITTED, FittedScore, ZeroShotReader
+from lexergy.recipes.sections.runtime import split_precision
 
 LM = "smollm2-135m"
 SCORER = MACHINE
@@ -29,9 +30,14 @@ PEOPLE_FILE = "people.json"  # energies of texts by people, by scorer; written b
 BLOCK_TOKENS = 512
 
 
+def is_default(lms: Sequence[str]) -> bool:
+    """Whether they are the LM that scores were fitted to, in float32 or in bfloat16, which hardly moves an energy."""
+    return len(lms) == 1 and split_precision(lms[0]) in ((LM, None), (LM, "float32"), (LM, "bfloat16"))
+
+
 def default_scorer(lms: Sequence[str] = (LM,)) -> str:
     """The scorer where nobody names one."""
-    return SCORER if tuple(lms) == (LM,) else ANY_LM
+    return SCORER if is_default(lms) else ANY_LM
 
 
 def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) -> Detector:
@@ -44,7 +50,7 @@ def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) ->
         raise LexergyError(f"{len(lms)} LMs are given; expected one, or two.")
     scorer = scorer or default_scorer(lms)
     first, *rest = (CausalLM.from_pretrained(lm) for lm in lms)
-    fitted = fitted_score(scorer, first) if scorer in FITTED and tuple(lms) == (LM,) else None
+    fitted = fitted_score(scorer, first) if scorer in FITTED and is_default(lms) else None
     reader = ZeroShotReader(first, scorer, rest[0] if rest else None, fitted)
     most = reader.most_tokens
     return Detector(
@@ -53,7 +59,7 @@ def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) ->
             block_tokens=BLOCK_TOKENS if most is None else min(BLOCK_TOKENS, most),
             text=None,
             span=None,
-            people=known_people(scorer) if tuple(lms) == (LM,) and scorer != BITS_RATIO else None,
+            people=known_people(scorer) if is_default(lms) and scorer != BITS_RATIO else None,
             **(_sentences(scorer) if fitted is not None else {}),
         ),
     )

@@ -73,6 +73,12 @@ def _texts(record: dict[str, Any], place: str, file: str, fields: EvaluationFiel
         named = {**columns, GENERATOR: writer}
         yield EvaluationText(_string(record, RAID_TEXT, place), writer != "human", document, named)
     else:
+        if fields.label not in record:
+            raise LexergyError(
+                f"{place}: there is no field `{fields.label}` that says who wrote the text; expected one of: "
+                f"{', '.join(record)}; name it with `--label-field`, or the fields of a pair with `--human-field` and "
+                "`--machine-field`."
+            )
         is_machine = _is_machine(record, fields.label, place)
         yield EvaluationText(_string(record, fields.text, place), is_machine, document, columns)
 

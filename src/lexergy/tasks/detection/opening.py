@@ -9,7 +9,14 @@ from lexergy.core.detection.conformal import check_level
 from lexergy.data.detection.style import style_of
 from lexergy.data.texts import PlacedText, Unreadable, named, read_texts
 from lexergy.errors import LexergyError
-from lexergy.models.detection.default import LM, default_scorer, fitted_to, tells_sentences, zero_shot_detector
+from lexergy.models.detection.default import (
+    LM,
+    default_scorer,
+    fitted_to,
+    is_default,
+    tells_sentences,
+    zero_shot_detector,
+)
 from lexergy.models.detection.detector import Detection, Detector
 from lexergy.models.detection.people import FalsePositives, PeopleTexts
 from lexergy.progress import progress_bar
@@ -80,7 +87,9 @@ class Opening:
     @property
     def tells_sentences(self) -> bool:
         """Whether it says which sentences are a machine's: a trained detector does, and so does the default."""
-        return self.model is not None or (not self.lms and tells_sentences(self.scorer or default_scorer()))
+        lms = self.lms or (LM,)
+        fitted = is_default(lms) and tells_sentences(self.scorer or default_scorer(lms))
+        return self.model is not None or fitted
 
     @property
     def key(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ app = typer.Typer(
         "  lexergy detect stress --help"
     ),
 )
-app.command("train")(train)
-app.command("calibrate")(calibrate)
-app.command("stress")(stress)
-app.command("evaluate")(evaluate)
-app.command(FILES)(files)
+app.command(FILES, short_help="Judge texts.")(files)
+app.command("train", short_help="Train a detector on texts of your own.")(train)
+app.command("evaluate", short_help="What a detector is worth on labelled texts.")(evaluate)
+app.command("calibrate", short_help="Mend a trained detector's bias on another kind.")(calibrate)
+app.command("stress", short_help="What attacks on machine texts cost a detector.")(stress)

@@ -14,7 +14,7 @@ from lexergy.cli.verbs.detect.options import (
     FalseDiscoveryRate,
     FalsePositiveRate,
     LMs,
-    ModelAndSources,
+    ModelAndLabelled,
     Scorer,
     false_positives,
     opening,
@@ -71,7 +71,7 @@ Out = Annotated[
 
 
 def evaluate(
-    arguments: ModelAndSources,
+    arguments: ModelAndLabelled,
     by: By = None,
     text_field: TextField = "text",
     label_field: LabelField = "label",

@@ -279,4 +279,4 @@ def _print_in_colours(judged: "Sequence[Judged]") -> None:
                 shown.append(visible(text))
             else:
                 shown.append(visible(text), style="black on #{:02x}{:02x}{:02x}".format(*colour(probability)))
-        console.print(shown)
+        console.print(shown, soft_wrap=not console.is_terminal)  # in a file or a pipe: a sentence a line

@@ -33,6 +33,14 @@ ModelAndSources = Annotated[
         "record), folders; `-` is stdin.",
     ),
 ]
+ModelAndLabelled = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[MODEL] FILE...",
+        help="A trained detector's folder, if there is one; then JSONL, CSV, TSV or Parquet files with a label, or "
+        "a text by people and one by a machine, in each record.",
+    ),
+]
 Scorer = Annotated[
     str | None,
     typer.Option(

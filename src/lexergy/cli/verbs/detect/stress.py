@@ -7,7 +7,7 @@ import typer
 from lexergy.cli.options import Json, LocalOut, Seed, TextField, at_least
 from lexergy.cli.render import print_json, print_lines, print_paragraphs, print_table
 from lexergy.cli.verbs.detect.evaluate import DocumentField, HumanText, LabelField, MachineText
-from lexergy.cli.verbs.detect.options import LMs, ModelAndSources, Scorer, opening, split_model
+from lexergy.cli.verbs.detect.options import LMs, ModelAndLabelled, Scorer, opening, split_model
 
 if TYPE_CHECKING:
     from lexergy.core.detection.classification import Metric
@@ -53,7 +53,7 @@ Paraphraser = Annotated[
 
 
 def stress(
-    arguments: ModelAndSources,
+    arguments: ModelAndLabelled,
     out: LocalOut,
     text_field: TextField = "text",
     label_field: LabelField = "label",

@@ -2,17 +2,19 @@
 
 Both draw the same numbers: an estimate is of K samples, and SMC resamples them on the way, by t / T times the energy so
 far, by a fitted twist, and with tokens drawn by a fitted tilt. Each window has as many samples for every K, so that
-fewer estimates are of more samples. Windows are taken document by document in turn, so that up to the number of
-documents each is of another one. Printed is the variance of log Z^ over estimates, its mean over windows, by how
-much that is less than importance sampling's (95 % interval over windows), the same for the squared error from the best
-estimate that there is, and CPU seconds. Importance sampling's samples are the same for every K; how they are shared out
-to estimates is left to chance, and its variance is the mean over many ways to do so. First comes what the twist knows
-of the energy, and which ratio that allows. After every few windows it is told what all so far give.
+fewer estimates are of more samples, unless `--samples` has a number for each K. Windows are taken document by document
+in turn, so that up to the number of documents each is of another one. Printed is the variance of log Z^ over estimates,
+its mean over windows, by how much that is less than importance sampling's of K samples, and of as many samples as the
+same CPU time buys (95 % intervals over windows), the same for the squared error from the best estimate that there is,
+and CPU seconds. Importance sampling's samples are one pool for every K; how they are shared out to estimates is left to
+chance, and its variance is the mean over many ways to do so, each of which is unbiased: estimates of one way have no
+sample in common. First comes what the twist knows of the energy, and which ratio that allows. After every few windows
+it is told what all so far give.
 """
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from smc_bound import WINDOWS_AT_ONCE, round_robin
 from timing import cpu_seconds
 from torch import Tensor
 
+from lexergy.cli.memory import keep_freed_memory
 from lexergy.core.estimation import partition
 from lexergy.core.estimation.smc import Population, Resampling, Twist, fit_twist, resample
 from lexergy.models.causal.batches import joined
@@ -42,13 +45,15 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="times the energy")
     parser.add_argument("--windows", type=int, default=4)
     parser.add_argument("--particles", type=int, nargs="+", default=[16], help="K, each in turn")
-    parser.add_argument("--samples", type=int, default=128, help="of each window, shared out to estimates of K")
+    parser.add_argument("--samples", type=int, nargs="+", default=[128], help="of each window, or that for each K")
     parser.add_argument("--plain-samples", type=int, help="those of importance sampling; as many unless given")
     parser.add_argument("--every", type=int, default=2)
     parser.add_argument("--below", type=float, default=0.8)
     parser.add_argument("--fitted-on", type=int, default=32, help="validation prefixes, 16 samples each")
     parser.add_argument("--ways", nargs="*", help="some of those printed; all unless given")
+    parser.add_argument("--keep", type=Path, help="a file for all log-weights, as torch saves them")
     arguments = parser.parse_args()
+    samples_of = dict(zip(arguments.particles, arguments.samples * len(arguments.particles), strict=False))
     context = RunContext(load_run(arguments.run).recipe, arguments.run)
     windows = context.test_windows
     windows = windows.select(round_robin(windows.document_ids)[: arguments.windows])
@@ -57,15 +62,13 @@ def main() -> None:
     joint = ResidualEBM(context.lm, energy)
     fitted_on = context.windows["validation"].tokens[: arguments.fitted_on, : windows.prefix_length]
     settings: dict[str, Any] = {"length": length, "num_samples": 16, "seed": 1, "prefix_ids": range(len(fitted_on))}
-    seen = energies_while_written(joint, fitted_on, **settings)
-    twist = fit_twist(*seen)
-    tell_what_is_known(twist, seen, arguments)
     often = (arguments.every, arguments.below)
-    ways = {
-        IMPORTANCE: Resampling(below=0.0),
-        "SMC, t / T": Resampling(*often),
-        "SMC, twist": Resampling(*often, twist),
-    }
+    ways = {IMPORTANCE: Resampling(below=0.0), "SMC, t / T": Resampling(*often)}
+    if not arguments.ways or "SMC, twist" in arguments.ways:
+        seen = energies_while_written(joint, fitted_on, **settings)
+        twist = fit_twist(*seen)
+        tell_what_is_known(twist, seen, arguments)
+        ways["SMC, twist"] = Resampling(*often, twist)
     if not arguments.ways or any("tilt" in way for way in arguments.ways):
         tilt, explained = fit_tilt(joint, fitted_on, **settings)
         drawn_by_it = energies_while_written(joint, fitted_on, tilt=tilt, **settings | {"seed": 2})
@@ -74,7 +77,7 @@ def main() -> None:
         ways["SMC, twist and tilt"] = Resampling(*often, fit_twist(*drawn_by_it), tilt)
         ways["tilt alone"] = Resampling(below=0.0, tilt=tilt)
     documents = len(set(windows.document_ids))
-    print(f"{len(prefix)} windows of {documents} documents, {arguments.samples} samples of {length} tokens each")
+    print(f"{len(prefix)} windows of {documents} documents, texts of {length} tokens")
     drawn: dict[tuple[str, int], Population] = {}
     spent: Counter[tuple[str, int]] = Counter()
     for start in range(0, len(prefix), WINDOWS_AT_ONCE):
@@ -83,38 +86,65 @@ def main() -> None:
             plain = name == IMPORTANCE
             if plain and particles != arguments.particles[0]:
                 continue
-            samples = arguments.plain_samples if plain and arguments.plain_samples else arguments.samples
+            samples = arguments.plain_samples if plain and arguments.plain_samples else samples_of[particles]
             runs = (particles, samples // particles)
             population, seconds = timed(joint, prefix[ids.start : ids.stop], ids, ways[name], *runs, length)
             before = drawn.get((name, particles))
             drawn[name, particles] = population if before is None else joined([before, population], 0)
             spent[name, particles] += seconds
         tell(drawn, spent, arguments.particles)
+        if arguments.keep:
+            weights = {key: population.log_weights for key, population in drawn.items()}
+            torch.save({"log_weights": weights, "seconds": dict(spent)}, arguments.keep)
 
 
 def tell(drawn: dict[tuple[str, int], Population], spent: Counter[tuple[str, int]], sizes: Sequence[int]) -> None:
     """What all windows so far give."""
     plain = drawn.get((IMPORTANCE, sizes[0]))
-    facts: dict[tuple[str, int], ParticleFacts] = {}
-    first: dict[int, Tensor] = {}  # by K, the variance of importance sampling, (B,)
-    if plain is not None:
-        drawn = {**{(IMPORTANCE, size): regrouped(plain, size) for size in sizes}, **drawn}
-    for (name, particles), population in sorted(drawn.items(), key=lambda item: item[0][1]):
-        facts[name, particles] = own = ParticleFacts.of(population)
-        variance = own.log_z.var(dim=1)
-        if name == IMPORTANCE:
-            variance = first[particles] = shared_out(population.log_weights)
+    best = best_estimate(drawn.values())
+    every = drawn if plain is None else {**{(IMPORTANCE, size): regrouped(plain, size) for size in sizes}, **drawn}
+    for (name, particles), population in sorted(every.items(), key=lambda item: item[0][1]):
+        own = ParticleFacts.of(population)
         number, runs = own.log_z.shape
         print(
-            f"{number} windows, {name:20s} {runs:3d} of {particles:4d}: variance {variance.mean():6.4f} "
-            f"(1 / {ratio_with_interval(first.get(particles, variance), variance)}); log Z "
-            f"by Theorem 2 {partition.lower_bound(own.log_z).mean():.3f} to "
-            f"{partition.upper_bound(own.log_z).mean():.3f}; ESS {own.ess.mean():.1f}, "
-            f"{own.num_ancestors.double().mean():.1f} ancestors, {own.num_resamplings.double().mean():.1f} "
-            f"resamplings; {spent[name, particles]:.0f} s of CPU",
-            flush=True,
+            f"{number} windows, {name:20s} {runs:3d} of {particles:4d}: log Z by Theorem 2 "
+            f"{partition.lower_bound(own.log_z).mean():.3f} to {partition.upper_bound(own.log_z).mean():.3f}; "
+            f"ESS {own.ess.mean():.1f}, {own.num_ancestors.double().mean():.1f} ancestors, "
+            f"{own.num_resamplings.double().mean():.1f} resamplings; {spent[name, particles]:.0f} s of CPU"
         )
-    tell_errors(facts)
+        spread = scatter(own.log_z.unsqueeze(0), best)
+        if name == IMPORTANCE:
+            spread = scatter(shared_out(population.log_weights, particles), best)
+        print(f"    variance {spread[0].mean():.4f}, squared error {spread[1].mean():.4f}")
+        if plain is None or name == IMPORTANCE:
+            continue
+        cost = spent[name, particles] / population.origins[0].numel()
+        cost /= spent[IMPORTANCE, sizes[0]] / plain.origins[0].numel()
+        terms = ((f"{particles} samples", particles), (f"{cost:.3f} times as many", round(cost * particles)))
+        for means, each in terms:
+            if plain.origins[0].numel() < 2 * each:
+                continue
+            first = scatter(shared_out(plain.log_weights, each), best)
+            told = [ratio_with_interval(*both) for both in zip(first, spread, strict=True)]
+            print(f"    that of {means} by importance sampling: 1 / {told[0]}; squared error 1 / {told[1]}", flush=True)
+
+
+def best_estimate(drawn: Iterable[Population]) -> Tensor:  # (B,)
+    """The logarithm of the mean Z^ of all estimates, each with the weight of its K particles: unbiased before it."""
+    return partition.lower_bound(
+        torch.cat(
+            [
+                population.log_z_estimate.repeat_interleave(population.origins.shape[-1], 1)  # (B, M K)
+                for population in drawn
+            ],
+            1,
+        )
+    )
+
+
+def scatter(log_z: Tensor, best: Tensor) -> tuple[Tensor, Tensor]:  # (S, B, M), (B,) -> (B,), (B,)
+    """Variance and squared error of M independent estimates, their means over S ways to make them of one pool."""
+    return log_z.var(dim=-1).mean(0), (log_z - best.unsqueeze(-1)).square().mean((0, 2))
 
 
 def tell_what_is_known(twist: Twist, seen: EnergiesSeen, arguments: argparse.Namespace) -> None:
@@ -158,14 +188,12 @@ def regrouped(plain: Population, particles: int) -> Population:  # (B, M, K) -> 
     return Population.start(*weights.shape)._replace(log_weights=weights, log_carried=carried)
 
 
-def shared_out(log_weights: Tensor, ways: int = 200) -> Tensor:  # (B, M, K) -> (B,)
-    """The variance of log Z^ over M estimates of K samples, its mean over ways to share all M K samples out."""
+def shared_out(log_weights: Tensor, each: int, ways: int = 200) -> Tensor:  # (B, M, K) -> (S, B, M')
+    """log Z^ of estimates of so many samples that have none in common, for many ways to share all M K samples out."""
     generator, flat = torch.Generator().manual_seed(0), log_weights.flatten(1)
-    variances = [
-        partition.lower_bound(flat[:, order].view_as(log_weights)).var(dim=1)
-        for order in (torch.randperm(flat.shape[1], generator=generator) for _ in range(ways))
-    ]
-    return torch.stack(variances).mean(0)
+    count = flat.shape[1] // each * each
+    orders = (torch.randperm(flat.shape[1], generator=generator)[:count] for _ in range(ways))
+    return torch.stack([partition.lower_bound(flat[:, order].unflatten(1, (-1, each))) for order in orders])
 
 
 def timed(
@@ -197,19 +225,6 @@ def timed(
     return found[-1], spent
 
 
-def tell_errors(found: dict[tuple[str, int], ParticleFacts]) -> None:
-    """The squared error of log Z^ from the logarithm of the mean Z^ of all estimates, which is unbiased, by K."""
-    every = torch.cat([facts.log_z.repeat_interleave(particles, 1) for (_, particles), facts in found.items()], 1)
-    best = partition.lower_bound(every).unsqueeze(1)  # (B, 1)
-    errors = {key: (facts.log_z - best).square().mean(1) for key, facts in found.items()}  # (B,)
-    for (name, particles), error in errors.items():
-        first = errors.get((IMPORTANCE, particles), error)
-        print(
-            f"{len(error)} windows, {name:20s} K {particles:4d}: squared error {error.mean():.4f} "
-            f"(1 / {ratio_with_interval(first, error)})"
-        )
-
-
 def ratio_with_interval(first: Tensor, second: Tensor, draws: int = 4000) -> str:  # (B,), (B,)
     """Mean over windows by mean over windows, with its 95 % interval when windows are drawn again."""
     chosen = torch.randint(len(first), (draws, len(first)), generator=torch.Generator().manual_seed(0))
@@ -219,5 +234,6 @@ def ratio_with_interval(first: Tensor, second: Tensor, draws: int = 4000) -> str
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the command line does
     with torch.no_grad():
         main()

@@ -52,7 +52,7 @@ def main() -> None:
             raise LexergyError(
                 f"{arguments.importance} has {weights.shape[1]} samples of a window; expected two estimates of {each}."
             )
-        first = shared_out(weights[:, : number * each].unflatten(1, (number, each)))  # (B,)
+        first = shared_out(weights, each).var(dim=-1).mean(0)  # (B,)
         second = log_z.var(dim=1)  # (B,)
         low, high = interval(first, second, documents)
         ratio = f"1 / {first.mean() / second.mean():.2f} ({low:.2f} to {high:.2f})"

@@ -15,6 +15,7 @@ from lexergy.core.vocabulary import VocabularySummary
 
 LEAST_LOG_PROB = -15.0  # as which less likely tokens count: nobody has seen enough of them
 NUM_LIKELIHOOD_TERMS = 3
+_ROWS_AT_HAND = 4
 _PENALTIES = tuple(10.0**power for power in range(-3, 5))
 
 
@@ -29,10 +30,15 @@ class TokenTilt(NamedTuple):
         """The logits that the token after `step` others is drawn by."""
         log_total, entropy, _ = summary.moments()
         linear, square, mixed = self.of_likelihood.tolist()
-        guess = (logits - log_total.to(logits.dtype).unsqueeze(-1)).clamp_(min=LEAST_LOG_PROB)
         slope = (linear + mixed * entropy).to(logits.dtype).unsqueeze(-1)  # (R, 1)
-        guess.mul_(guess * square + slope).add_(self.of_token.to(logits))
-        return torch.add(logits, guess, alpha=-float(self.strength[step]))
+        log_total, of_token = log_total.to(logits.dtype).unsqueeze(-1), self.of_token.to(logits)
+        strength, tilted = -float(self.strength[step]), torch.empty_like(logits)
+        for start in range(0, len(logits), _ROWS_AT_HAND):  # no more than stays in a processor's cache
+            rows = slice(start, start + _ROWS_AT_HAND)
+            guess = (logits[rows] - log_total[rows]).clamp_(min=LEAST_LOG_PROB)
+            guess.mul_(guess * square + slope[rows]).add_(of_token)
+            torch.add(logits[rows], guess, alpha=strength, out=tilted[rows])
+        return tilted
 
 
 def likelihood_terms(log_prob: Tensor, entropy: Tensor) -> Tensor:  # (...), (...) -> (..., 3)

@@ -118,16 +118,16 @@ def sample_batch(
                 pool.add_states(states, counted.unsqueeze(-1))
             if last:
                 break
-            logits = branches.of_samples(output.logits[:, -1].float())
+            logits = output.logits[:, -1].float()
             index = None if sampling.resampler is None else sampling.resampler.after(step + 1, written, pool)
             if index is not None:
-                logits = logits[index]
                 branches.reorder(index)
                 written.reorder(index)
                 if pool is not None:
                     pool.reorder(index)
                 if written.has_ended():
                     break
+            logits = branches.of_samples(logits)  # once for all that moves: it is as large as anything here
     shape = (len(prefix), num_samples)
     return Samples(
         written.tokens.view(*shape, -1).cpu(),

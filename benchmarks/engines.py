@@ -17,7 +17,6 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from lexergy import CausalLM
-from lexergy.models.causal.runtimes import openvino_steps
 from lexergy.models.causal.runtimes.openvino_steps import computes_in
 from lexergy.models.causal.state_features import StateFeatures
 from lexergy.models.loading.sources import CAUSAL_LMS, packaged_paths, resolve_causal_lm
@@ -41,7 +40,6 @@ def lexergy_sampler(
     precision: Precision = "float32",
     features: StateFeatures | None = None,
 ) -> Sampler:
-    openvino_steps.WORTH_FIXING = 0  # as in a process that has drawn as many samples of a prefix for a minute
     lm = CausalLM(lm.model, lm.tokenizer, runtime=runtime, precision=precision)
     for n in (2, 128):  # what is compiled for few rows, and for many
         lm.sample(prefix, num_samples=n, max_new_tokens=2)

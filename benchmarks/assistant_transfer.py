@@ -7,7 +7,7 @@
     python benchmarks/assistant_transfer.py --folder $LEXERGY_DATA --brown package --public runs/public \\
         --sets runs/zero-shot/sets.json --samples samples.jsonl --cache smollm2.safetensors
 
-A row is people's texts and an assistant's, all cut to as many tokens. `unseen`: for each row words and habits are
+A row is people's texts and an assistant's, all cut to as many tokens. `unseen`: for each row the wording is
 fitted anew, without the collection, without all assistants of the maker, and without the people's source wherever it
 comes from; of ours, without the kind and the people's corpus. The score `sample` is fitted without the people's source.
 TF-IDF is fitted without collection and people's source, but with the maker's other texts. Of the last samples of
@@ -24,17 +24,16 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from assistant_words import TOKENS, Text, ids, machines_of, own_habits, people_of, public_texts, tokenizer
+from assistant_wording import TOKENS, Text, ids, machines_of, people_of, public_texts, tokenizer
 from left_out import FEWEST, PER_GROUP, Fitting, Row, auc, fitted, rows_of
 from lm_samples import Sample, known_samples, sample_without
 from read_texts import Known, ReadText, read_text, texts_of
 from safetensors.torch import load_file
 from zero_shot import GENERATORS, SAMPLES
 
-from lexergy import CausalLM
 from lexergy.core.detection.machine import MachineScore
 from lexergy.core.detection.zero_shot import SCORERS
-from lexergy.models.detection.default import LM, machine_score
+from lexergy.models.detection.default import machine_score
 from lexergy.tasks.detection.baselines import tf_idf_energies
 
 BOOTSTRAP = 1000
@@ -68,9 +67,10 @@ def scorers(
         "machine, shipped": lambda text: text.score(shipped),
         "assistant, unseen": lambda text: text.score(unseen.assistant),
         "assistant, shipped": lambda text: text.score(shipped.assistant),
-        "assistant, without habits": lambda text: text.score(replace(unseen.assistant, habits=None)),
         "sample, unseen": lambda text: text.score(unseen.sample),
-        "words": lambda text: float(unseen.assistant.words.terms(text.ids[1:]).mean()),
+        "its wording alone": lambda text: float(
+            unseen.assistant.wording.terms(text.wording(unseen), len(text.tokens.log_prob)).mean()
+        ),
         **{
             name: lambda text, own=own: float(own(text.tokens).mean()) for name, own in SCORERS.items() if name in PLAIN
         },
@@ -88,11 +88,9 @@ def scores(
     """Of people's and machines' texts (N,) each, by scorer."""
     by_scorer: dict[str, list[np.ndarray]] = {}
     named = scorers(row, fitting, samples, known, shipped)
-    score = fitted(*_pair(fitting.without(row)))
     for texts in (texts_of(path, known) for path in (row.people, row.machines)):
         read = [read_text(text, known).first(TOKENS) for text in texts]
         own = {name: [by(text) for text in read] for name, by in named.items()}
-        own["habits"] = [score.habits.score(own_habits(text)) for text in texts]
         if asked:
             by_words = tf_idf(*_pair(fitting.without(row, makers=False)), asked)
             own["TF-IDF"] = [by_words[text] for text in texts]
@@ -165,7 +163,7 @@ def main() -> None:
     known = {name: own for path in options.cache for name, own in load_file(path).items()}
     people, machines = public_texts(options.public, PER_GROUP)
     fitting = Fitting([*people_of(options.folder, options.brown, spared=False), *people], [*machines_of(), *machines])
-    shipped = machine_score(CausalLM.from_pretrained(LM))
+    shipped = machine_score()
     samples = known_samples(options.folder, options.samples, known)
     rows = [
         row

@@ -11,7 +11,7 @@
 The score `sample` is fitted on people's texts and what LMs made of their first words: samples.jsonl, and the first 250
 pairs of OPT-2.7B in $LEXERGY_DATA/detect. What a score is worth, and the share of either kind, come of texts whose
 writers and people the scores were not fitted on: of samples, each source by the others, and OPT-2.7B's by halves; of
-assistants, Glimpse, ImBD and L2R, each row with words and habits fitted without its collection, maker and people. The
+assistants, Glimpse, ImBD and L2R, each row with the wording fitted without its collection, maker and people. The
 share of samples is that at which the mean AUC of these assistants' rows is highest: samples are seen as far as it costs
 assistants nothing there.
 Ghostbuster, Slop Score, `today`, the later texts, GPT-2 XL and OPT-2.7B's last 250 pairs take no part in any of this.
@@ -27,14 +27,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from assistant_words import machines_of, people_of, public_texts
+from assistant_wording import machines_of, people_of, public_texts
 from left_out import FEWEST, PER_GROUP, Fitting, auc, fitted, rows_of, same_people
 from lm_samples import BBC, OPT, Sample, fit_sample, folds, known_samples, sample_without
 from read_texts import Known, ReadText, read_text, texts_of
 from safetensors.torch import load_file
 from zero_shot import write_numbers
 
-from lexergy import CausalLM
 from lexergy.core.detection.assistant import ASSISTANT, AssistantScore
 from lexergy.core.detection.calibration import Calibration, fit_calibration
 from lexergy.core.detection.machine import KINDS, MACHINE, MachineScore, mixed
@@ -116,7 +115,7 @@ def assistants_of(fitting: Fitting, samples: Sequence[Sample], known: Known, pub
 
 
 def samples_of(fitting: Fitting, samples: Sequence[Sample], known: Known) -> Asked:
-    """Half of OPT-2.7B's, by words and habits fitted without news of the BBC and measures without this half."""
+    """Half of OPT-2.7B's, by a wording fitted without news of the BBC and measures without this half."""
     *_, (own, others) = folds(samples)
     people = tuple(text for text in fitting.people if not same_people(text.group, BBC))
     return Asked(
@@ -154,7 +153,7 @@ def choose(assistants: Sequence[Asked], sampled: Asked, ratios: tuple[Calibratio
 def frontier(public: Path, sets: Path, caches: Sequence[Path]) -> None:
     """What each share is worth where nothing was chosen, as the scores are shipped: the mean AUC of rows."""
     known = {name: own for path in caches for name, own in load_file(path).items()}
-    score = machine_score(CausalLM.from_pretrained(LM))
+    score = machine_score()
     rows: dict[str, list[list[np.ndarray]]] = {}  # by collection; people's and machines' L (N, 2)
     for row in rows_of(public / "asked", sets):
         both = [texts_of(path, known) for path in (row.people, row.machines)]
@@ -210,7 +209,7 @@ def write_people(path: Path) -> None:
     """The energies of people's texts by `sample` and `machine`, from what people.json knows of them: no LM is run."""
     record = json.loads(path.read_text())
     energies = {name: np.array(own) for name, own in record["energies"].items()}
-    score = machine_score(CausalLM.from_pretrained(LM))
+    score = machine_score()
     columns = (
         energies["likelihood"],
         energies["likelihood"] / energies["ratio"],

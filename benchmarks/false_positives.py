@@ -23,11 +23,10 @@ import torch
 from read_texts import read_text, texts_of
 from safetensors.torch import load_file
 
-from lexergy import CausalLM
 from lexergy.core.detection.zero_shot import SCORERS
 from lexergy.core.estimation.findings import clopper_pearson
 from lexergy.core.text_measures.two_sample import two_sample_p_value
-from lexergy.models.detection.default import LM, SCORER, fitted_score, known_people
+from lexergy.models.detection.default import SCORER, fitted_score, known_people
 from lexergy.models.detection.people import UNLIKE, FalsePositives, PeopleTexts, accuse
 from lexergy.models.detection.zero_shot import FITTED
 
@@ -81,7 +80,7 @@ def _accused(people: PeopleTexts, energies: Sequence[float], tokens: Sequence[in
 
 def price(texts: list[Path], cache: list[Path]) -> None:
     known = {name: own for path in cache for name, own in load_file(path).items()}
-    score, people = fitted_score(SCORER, CausalLM.from_pretrained(LM)), known_people(SCORER)
+    score, people = fitted_score(SCORER), known_people(SCORER)
     columns = [(rate, name) for rate in RATES for name in (WORST, POOL, OWN)]
     print(f"| file | texts | {' | '.join(f'{rate:g}, {name}' for rate, name in columns)} |")
     print(f"|---|---:|{'---:|' * len(columns)}")

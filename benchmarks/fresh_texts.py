@@ -1,27 +1,52 @@
-"""A set that nothing was chosen on: an assistant's essays, news and stories beside people's from other sources.
+"""An assistant's essays, news and stories beside people's, from sources that the default detector is not fitted on.
 
     git clone https://github.com/nishkalavallabhi/OneStopEnglishCorpus clones/OneStopEnglishCorpus
     git clone https://github.com/gkamradt/LLMTest_NeedleInAHaystack clones/LLMTest_NeedleInAHaystack
     git clone https://github.com/ShashStudios/Scraper clones/Scraper
-    python benchmarks/fresh_texts.py --clones clones --out fresh.jsonl
-    lexergy detect evaluate fresh.jsonl --by domain
+    git clone https://github.com/nltk/nltk_data clones/nltk_data
+    python benchmarks/fresh_texts.py --clones clones --out runs/fresh
+    lexergy detect evaluate runs/fresh/last.jsonl --by domain
 
-The assistant's are assistant_texts_fresh.jsonl, eight of each kind, written before any score of them was seen. People's
-are 40 of each: news of the Guardian (OneStopEnglish, advanced), essays of Paul Graham, and stories of literary
-magazines of 2024 and 2025, one of each author; from the second paragraph on, where there is a title or a teaser. All
-are cut to 180 words. None of the texts by people goes into the project.
+All texts are cut to 180 words; none of those by people goes into the project.
+
+- `seen.jsonl`: assistant_texts_fresh.jsonl, eight of each kind, and 40 of each by people: news of the Guardian
+  (OneStopEnglish, advanced), essays of Paul Graham, and stories of literary magazines of 2024 and 2025, one of each
+  author; from the second paragraph on, where there is a title or a teaser. The form of the default's score was chosen
+  with this set in view.
+- `last.jsonl`: assistant_texts_last.jsonl, twelve of each kind, and people's of MASC (Ide et al. 2010): essays, blogs,
+  non-fiction and journals; newspapers; fiction and ficlets; up to four excerpts of a long document. Nothing was chosen
+  on it: it was looked at once, when all was fitted.
 """
 
 import argparse
 import json
 import random
 import re
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from lexergy.data.detection.plain_text import plain_text
+
 WORDS, PER_KIND = 180, 40
+EXCERPTS, APART = 4, 400  # of a document at most; words from one to the next
 _TITLE_WORDS = 12  # paragraphs of fewer are titles or captions
 _END = re.compile(r"[.!?][\"'”’)]*$")
 _ABOUT = re.compile(r"photo|copyright|©|subscribe|translated from|is the author of|illustration", re.IGNORECASE)
+_MASC = {
+    "essays": ("essays", "blog", "non-fiction", "journal"),
+    "news": ("newspaper",),
+    "stories": ("fiction", "ficlets"),
+}
+
+Rows = Iterator[tuple[str, str, str, str]]  # kind, label, document, text
+
+
+def seen(clones: Path) -> Rows:
+    for kind, texts_of in (("essays", essays), ("news", news), ("stories", stories)):
+        texts = [(name, text) for name, text in texts_of(clones) if len(text.split()) >= WORDS]
+        random.Random(kind).shuffle(texts)
+        yield from ((kind, "human", name, text) for name, text in texts[:PER_KIND])
 
 
 def news(folder: Path) -> list[tuple[str, str]]:
@@ -54,6 +79,34 @@ def prose(lines: list[str]) -> list[str]:
     return [own for line in lines if len((own := line.strip()).split()) >= _TITLE_WORDS and _END.search(own)]
 
 
+def last(clones: Path) -> Rows:
+    """People's of MASC; its texts are cut into tokens, each with a tag."""
+    with zipfile.ZipFile(clones / "nltk_data/packages/corpora/masc_tagged.zip") as archive:
+        listed = archive.read("masc_tagged/categories.txt").decode().split()
+        for kind, genres in _MASC.items():
+            for path, genre in zip(listed[::2], listed[1::2], strict=True):
+                if genre in genres:
+                    tagged = archive.read(f"masc_tagged/{path}").decode(errors="replace").split()
+                    text = plain_text(" ".join(token.rsplit("_", 1)[0] for token in tagged))
+                    yield from ((kind, "human", path, own) for own in excerpts(text.split()))
+
+
+def excerpts(words: list[str]) -> Iterator[str]:
+    """Evenly spread, each from the beginning of a sentence, but of the first, which is a title as often as not."""
+    count = max(1, min(EXCERPTS, len(words) // APART))
+    for number in range(count):
+        start = max(1, number * len(words) // count)
+        first = next((place for place in range(start, len(words) - WORDS) if _END.search(words[place - 1])), None)
+        if first is not None:
+            yield " ".join(words[first : first + WORDS])
+
+
+def assistants(name: str) -> Rows:
+    for line in Path(__file__).with_name(name).read_text().splitlines():
+        record = json.loads(line)
+        yield record["set"], "machine", record["prompt"], record["text"]
+
+
 def first_words(text: str) -> str:
     """With the breaks between paragraphs."""
     return "".join(re.findall(r"\S+\s*", text)[:WORDS]).strip()
@@ -64,18 +117,17 @@ def main() -> None:
     parser.add_argument("--clones", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    lines = Path(__file__).with_name("assistant_texts_fresh.jsonl").read_text().splitlines()
-    machines = [json.loads(line) for line in lines]
-    rows = [(own["set"], "machine", own["prompt"], own["text"]) for own in machines]
-    for kind, texts_of in (("essays", essays), ("news", news), ("stories", stories)):
-        texts = [(name, text) for name, text in texts_of(options.clones) if len(text.split()) >= WORDS]
-        random.Random(kind).shuffle(texts)
-        rows += [(kind, "human", name, text) for name, text in texts[:PER_KIND]]
-    with options.out.open("w") as file:
-        for kind, label, document, text in rows:
-            row = {"text": first_words(text), "label": label, "domain": kind, "document": document}
-            file.write(json.dumps(row) + "\n")
-    print(f"{len(machines)} texts of an assistant, {len(rows) - len(machines)} of people")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, people, machines in (
+        ("seen", seen(options.clones), assistants("assistant_texts_fresh.jsonl")),
+        ("last", last(options.clones), assistants("assistant_texts_last.jsonl")),
+    ):
+        rows = [
+            {"text": first_words(text), "label": label, "domain": kind, "document": document}
+            for kind, label, document, text in (*machines, *people)
+        ]
+        (options.out / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        print(f"{name}: {sum(row['label'] == 'machine' for row in rows)} texts of an assistant of {len(rows)}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from assistant_words import FLOOR, SHARE, Text, fit_habits, fit_words, scale
+from assistant_wording import FLOOR, SHARE, Text, fit_wording, scale
 from zero_shot import LAST, SAMPLES
 
 from lexergy.core.detection.assistant import AssistantScore
@@ -100,8 +100,7 @@ class Fitting:
 @cache
 def fitted(people: tuple[Text, ...], machines: tuple[Text, ...]) -> AssistantScore:
     means, deviations = (tuple(own.values()) for own in scale())
-    words, habits = fit_words(people, machines), fit_habits(people, machines)
-    return AssistantScore(means, deviations, words, SHARE, FLOOR, habits)
+    return AssistantScore(means, deviations, fit_wording(people, machines), SHARE, FLOOR)
 
 
 def auc(people: np.ndarray, machines: np.ndarray) -> np.ndarray:  # (..., n), (..., m) -> (...)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from assistant_words import Text, people_of, public_texts
+from assistant_wording import Text, people_of, public_texts
 from left_out import ONE_SOURCE, same_people
 from read_texts import Known
 from sklearn.linear_model import LogisticRegression

@@ -14,7 +14,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from assistant_words import SPARED, in_random_order
+from assistant_wording import SPARED, in_random_order
 from zero_shot import write_numbers
 
 from lexergy.data.detection.plain_text import plain_text, whole_sentences

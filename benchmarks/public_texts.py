@@ -1,4 +1,4 @@
-"""Texts by people and by several assistants from public collections, made alike, for `assistant_words.py` and tables.
+"""Texts by people and by several assistants from public collections, made alike, for `assistant_wording.py` and tables.
 
     git clone https://github.com/vivek3141/ghostbuster-data clones/ghostbuster-data
     git clone https://github.com/baoguangsheng/glimpse clones/glimpse
@@ -25,8 +25,9 @@ One file for each collection, kind and writer: `ghostbuster-essays-people.jsonl`
 - `today`: stories and openings of debates by assistants of 2026 (the repositories lechmazur/writing and /debate,
   which name no licence), those of one maker together. The latter are essays that argue for something.
 
-What would tell the sides apart without saying who wrote a text is taken from both: titles, prompts, lists and ends that
-break off; sources in brackets; the first words that two texts of a pair share. A text is its first 165 words.
+What would tell the sides apart without saying who wrote a text is taken from both: titles, prompts, lists, markup and
+ends that break off; sources in brackets; the first words that two texts of a pair share. A text is its first 165
+words.
 """
 
 import argparse
@@ -46,6 +47,7 @@ _HEADER = re.compile(r"(prompt|essay|title|story|headline|article|introduction)\
 _PREAMBLE = re.compile(r"(here is|here's|here are|sure|certainly|i apologi[sz]e|unfortunately, i)\b", re.IGNORECASE)
 _LIST = re.compile(r"[#*\-•]|\d+[.)]")
 _SOURCE = re.compile(r"\s*[(\[][^()\[\]]*(\b(1[5-9]|20)\d\d|\bp\. ?\d|^\d+$)[^()\[\]]*[)\]]|\s*\[\d+\]")
+_TAG = re.compile(r"<[^<>]{1,20}>")
 _GLIMPSE = {"gpt-3.5-turbo": "gpt-3.5-turbo", "gpt-4": "gpt-4", "gemini-1.5-pro": "gemini-1.5"} | {
     f"claude-3-{name}-20240229": f"claude-3-{name}" for name in ("opus", "sonnet")
 }
@@ -62,8 +64,8 @@ Named = Iterator[tuple[str, list[tuple[str, str]]]]  # a file's name, documents 
 
 
 def prose(text: str) -> str:
-    """Whole paragraphs of prose: no titles, prompts, preambles, lists or sources."""
-    lines = [whole_sentences(line.strip()) for line in text.splitlines()]
+    """Whole paragraphs of prose: no titles, prompts, preambles, lists, sources or markup."""
+    lines = [whole_sentences(line.strip()) for line in _TAG.sub(" ", text).splitlines()]
     kept = [
         line
         for line in lines

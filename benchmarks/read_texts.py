@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from assistant_words import ids, tokenizer
+from assistant_wording import ids, tokenizer
 from zero_shot import records
 
+from lexergy.core.detection.wording import Wording
 from lexergy.core.detection.zero_shot import TokenStatistics
-from lexergy.data.detection.habits import habits_of
 from lexergy.files import hash_of
+from lexergy.models.detection.wording import wording_of
 from lexergy.models.detection.zero_shot import FittedScore
 
 Known = dict[str, torch.Tensor]  # statistics of tokens (L - 1, 4) by a text's hash
@@ -23,9 +24,11 @@ class ReadText:
     def first(self, count: int) -> "ReadText":
         return ReadText(self.ids[:count], TokenStatistics(*(own[: count - 1] for own in self.tokens)))
 
+    def wording(self, score: FittedScore) -> Wording:
+        return wording_of(tokenizer(), self.ids, score.common)
+
     def score(self, score: FittedScore) -> float:
-        habits = habits_of(tokenizer().decode(self.ids.tolist()), len(self.ids))
-        return float(score.terms(self.ids, self.tokens, habits).mean())
+        return float(score.terms(self.tokens, self.wording(score)).mean())
 
 
 def read_text(text: str, known: Known) -> ReadText:

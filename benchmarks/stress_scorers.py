@@ -19,7 +19,6 @@ import torch
 from read_texts import ReadText, read_text
 from zero_shot import keep
 
-from lexergy import CausalLM
 from lexergy.core.detection.attack_cost import UnderAttack, under_attack
 from lexergy.core.detection.classification import Metric
 from lexergy.core.detection.zero_shot import SCORERS
@@ -82,8 +81,7 @@ def main() -> None:
     of_pair = zip(people, *(own for both in by_attack.values() for own in both), strict=True)
     texts = dict.fromkeys(text for own in of_pair for text in own)
     known = keep([*texts], LM, options.cache)
-    lm = CausalLM.from_pretrained(LM)
-    fitted = {name: fitted_score(name, lm) for name in FITTED}
+    fitted = {name: fitted_score(name) for name in FITTED}
     by_name: dict[str, Callable[[ReadText], float]] = {
         **{name: lambda text, own=own: text.score(own) for name, own in fitted.items()},
         **{name: lambda text, own=own: float(own(text.tokens).mean()) for name, own in SCORERS.items()},

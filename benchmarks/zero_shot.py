@@ -31,13 +31,13 @@ from lexergy import CausalLM
 from lexergy.core.detection.classification import Metric, classification_metrics
 from lexergy.core.detection.zero_shot import SCORERS, TokenStatistics
 from lexergy.data.corpora import load_corpus
-from lexergy.data.detection.habits import habits_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.data.detection.style import style_of
 from lexergy.files import atomic_write_json, atomic_write_text, hash_of
 from lexergy.models import detection
 from lexergy.models.detection.default import LM, PEOPLE_FILE, fitted_score
 from lexergy.models.detection.detector import Detector, DetectorSettings
+from lexergy.models.detection.wording import wording_of
 from lexergy.models.detection.zero_shot import FITTED, ZeroShotReader
 from lexergy.progress import progress_bar
 
@@ -198,13 +198,12 @@ def people(folder: Path, brown: Path, cache: Path) -> None:
     known = keep([text for _, text in texts], LM, cache)
     rows = [known[hash_of(text)].double() for _, text in texts]
     lm = CausalLM.from_pretrained(LM)
-    scores = {name: fitted_score(name, lm) for name in FITTED}
-    ids = [as_read(lm, text) for _, text in texts]
-    habits = [habits_of(lm.need_tokenizer().decode(own), len(own)) for own in ids]
+    scores = {name: fitted_score(name) for name in FITTED}
+    ids = [torch.tensor(as_read(lm, text)) for _, text in texts]
     fitted = {
         name: [
-            score.terms(torch.tensor(read), TokenStatistics(*own.T), kept)
-            for read, own, kept in zip(ids, rows, habits, strict=True)
+            score.terms(TokenStatistics(*own.T), wording_of(lm.need_tokenizer(), read, score.common))
+            for read, own in zip(ids, rows, strict=True)
         ]
         for name, score in scores.items()
     }

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from assistant_words import machines_of, people_of, public_texts
+from assistant_wording import machines_of, people_of, public_texts
 from left_out import ONE_SOURCE, PER_GROUP, fitted
 from lm_samples import BBC, known_samples, sample_without
 from safetensors.torch import load_file
@@ -33,11 +33,11 @@ from lexergy.core.detection.classification import classification_metrics
 from lexergy.core.detection.machine import MACHINE
 from lexergy.core.detection.sample import SAMPLE
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio
-from lexergy.data.detection.habits import habits_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.files import hash_of
 from lexergy.models.detection.default import LM, machine_score
 from lexergy.models.detection.readers import tokenise
+from lexergy.models.detection.wording import wording_of
 from lexergy.models.detection.zero_shot import FittedScore
 from lexergy.tasks.detection.baselines import tf_idf_energies
 
@@ -99,9 +99,8 @@ class Read:
 
     def fitted(self, score: FittedScore) -> Callable[[str], float]:
         def of(text: str) -> float:
-            ids = self.ids(text)
-            habits = habits_of(self.tokenizer.decode(ids), len(ids))
-            return float(score.terms(ids, self.statistics(text), habits).mean())
+            wording = wording_of(self.tokenizer, self.ids(text), score.common)
+            return float(score.terms(self.statistics(text), wording).mean())
 
         return of
 
@@ -112,7 +111,7 @@ def scores(pairs: Pairs, score: Callable[[str], float]) -> Tensor:
 
 def table(folder: Path, cache: Sequence[Path], second: Path | None, brown: Path, public: Path, samples: Path) -> None:
     first = Read(cache, LM)
-    shipped = machine_score(CausalLM.from_pretrained(LM))
+    shipped = machine_score()
     unseen = replace(
         shipped,
         assistant=without_news(folder, brown, public),
@@ -155,7 +154,7 @@ def compare(folder: Path, first: Read, second: Read, by_scorer: dict[str, Callab
 
 
 def without_news(folder: Path, brown: Path, public: Path) -> AssistantScore:
-    """The score `assistant` with words and habits fitted without news of the BBC, wherever they come from."""
+    """The score `assistant` with the wording fitted without news of the BBC, wherever they come from."""
     people, machines = public_texts(public, PER_GROUP)
     both = [*people_of(folder, brown, spared=True), *people]
     return fitted(tuple(own for own in both if not own.group.startswith(ONE_SOURCE[0])), (*machines_of(), *machines))

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
-from lexergy.core.detection.assistant import AssistantScore, WordWeights
+from lexergy.core.detection.assistant import AssistantScore
 from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.machine import MachineScore, mixed
 from lexergy.core.detection.sample import MEASURES, SampleScore
+from lexergy.core.detection.wording import Wording, WordingWeights
 from lexergy.core.detection.zero_shot import TokenStatistics
 
 TERMS = torch.tensor([[0.5, -1.0, 3.5], [2.0, 2.0, -1.0]], dtype=torch.double)  # of means 1 and 1
@@ -65,13 +66,13 @@ def test_the_whole_energy_by_hand():
         *(torch.tensor(own).double() for own in ([-1.0, -6.0], [-2.0, -2.0], [1.0, 4.0])),
         torch.tensor([0, 299]).double().log1p(),
     )
-    ids = torch.tensor([5, 3, 9])
-    words = WordWeights((3, 5), (0.5, -1.0), (0.1, 0.02))
-    assistant = AssistantScore((-3.5, -0.2, -5.0), (0.5, 0.1, 2.0), words, share=0.4)
+    wording = Wording(("the", "-ing"), (0, 1), (3.0,))
+    weights = WordingWeights(("the", "-ing"), (0.5, -1.0), (1.0, 1.5), habits=(2.0,))
+    assistant = AssistantScore((-3.5, -0.2, -5.0), (0.5, 0.1, 2.0), weights, share=0.4)
     sample = SampleScore(tuple(float(name == "log-probability") for name in MEASURES))
     ratios = (Calibration(slope=2.0, offset=-1.0), Calibration(slope=0.5, offset=1.0, half_tokens=6.0))
     score = MachineScore(assistant, sample, ratios, SHARES)
-    first = 2 * float(assistant.terms(ids, tokens).mean()) - 1
+    first = 2 * float(assistant.terms(tokens, wording).mean()) - 1
     second = (0.5 * -3.5 + 1) * 3 / (3 + 6)  # three tokens say a third of what a text without end would
     expected = math.log(0.8 * math.exp(first) + 0.2 * math.exp(second))
-    assert float(score.terms(ids, tokens).mean()) == pytest.approx(expected)
+    assert float(score.terms(tokens, wording).mean()) == pytest.approx(expected)

@@ -33,7 +33,7 @@ def test_measures_by_hand():
 
 def test_the_score_is_the_mean_of_weighed_measures():
     weights = tuple(0.1 * (place + 1) * (-1) ** place for place in range(len(MEASURES)))
-    terms = SampleScore(weights, offset=0.7).terms(torch.tensor([1, 2, 3, 4]), TOKENS)
+    terms = SampleScore(weights, offset=0.7).terms(TOKENS)
     rows = [by_hand(*row) for row in zip(LOG_PROBS, ENTROPIES, VARIANCES, RANKS, strict=True)]
     sums = [sum(weight * row[name] for weight, name in zip(weights, MEASURES, strict=True)) for row in rows]
     assert terms.tolist() == pytest.approx([0.7 + own for own in sums])

@@ -4,6 +4,7 @@ import pytest
 
 from lexergy.core.detection.machine import MACHINE
 from lexergy.core.detection.zero_shot import SCORERS
+from lexergy.data.detection.habits import Habits
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector, default
 from lexergy.models.detection.default import (
@@ -63,21 +64,19 @@ def test_bfloat16_is_the_default_lm_too():
     assert not Opening(lms=(f"{default.LM}#precision=bfloat16",), scorer="likelihood").tells_sentences
 
 
-def test_what_is_fitted_to_the_default_lm(word_lm, monkeypatch):
-    """Words become tokens of the LM; those that it does not have are left out."""
-    vocabulary = {"Ġmost": 4, "Ġour": 7, "else": 9}
-    monkeypatch.setattr(type(word_lm.tokenizer), "get_vocab", lambda _: vocabulary)
-    score = assistant_score(word_lm)
-    assert set(score.words.tokens) == {4, 7}
-    weight = dict(zip(score.words.tokens, score.words.weights, strict=True))
-    assert weight[4] > 0 > weight[7]
-    assert all(deviation > 0 for deviation in score.deviations)
-    assert all(0 < rate < 1 for rate in score.words.rates)
+def test_what_is_known_of_an_assistants_wording():
+    score = assistant_score()
+    weight = dict(zip(score.wording.phrases, score.wording.weights, strict=True))
+    assert {"the", "nobody", "however"} <= score.common
+    assert weight["nobody"] > 0 > weight["example"]
+    assert len(score.wording.habits) == len(Habits._fields)
+    assert all(rarity >= 1 for rarity in score.wording.rarities)
+    assert all(deviation > 0 for deviation in (*score.deviations, score.wording.deviation))
 
 
-def test_both_kinds_of_machines_speak_in_the_default(word_lm):
-    score = machine_score(word_lm)
-    assert score.assistant == assistant_score(word_lm)
+def test_both_kinds_of_machines_speak_in_the_default():
+    score = machine_score()
+    assert score.assistant == assistant_score()
     assert all(ratio.slope > 0 for ratio in score.ratios)
     assert sum(score.shares) == pytest.approx(1)
     assert min(score.shares) > 0

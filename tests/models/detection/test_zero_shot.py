@@ -4,11 +4,14 @@ import pytest
 import torch
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import AssistantScore, WordWeights
+from lexergy.core.detection.assistant import AssistantScore
+from lexergy.core.detection.wording import WordingWeights
 from lexergy.core.detection.zero_shot import SCORERS
+from lexergy.data.detection.habits import Habits
 from lexergy.errors import LexergyError
 from lexergy.models.detection import Detector
 from lexergy.models.detection.detector import DetectorSettings
+from lexergy.models.detection.wording import wording_of
 from lexergy.models.detection.zero_shot import ZeroShotReader
 from toys.texts import MACHINE, PEOPLE, written
 
@@ -60,30 +63,33 @@ def test_company_and_padding_change_nothing_and_a_texts_energy_is_its_score(word
         assert judged.energy == pytest.approx(float(SCORERS[scorer](statistics).mean()), abs=1e-4)
 
 
-def fitted(lm):
-    tokens = tuple(lm.tokenizer(TEXTS[0], add_special_tokens=False)["input_ids"][3:6])
-    return AssistantScore((-3.0, -0.2, -4.0), (0.5, 0.1, 1.0), WordWeights(tokens, (0.5, -1.0, 0.25), (0.1,) * 3), 0.5)
+def fitted():
+    """A score that knows some words of TEXTS, and a pair."""
+    words = ("is", "rain", "it_is", ".")
+    wording = WordingWeights(words, (0.5, -1.0, 0.25, 0.1), (1.0, 2.0, 3.0, 1.0), (0.1,) * len(Habits._fields))
+    return AssistantScore((-3.0, -0.2, -4.0), (0.5, 0.1, 1.0), wording, 0.5)
 
 
-def test_the_score_of_an_assistants_words_is_of_the_texts_own_tokens(word_lm, tmp_path):
-    score = fitted(word_lm)
+def test_the_score_of_an_assistants_wording_is_of_the_texts_own_words(word_lm, tmp_path):
+    score = fitted()
     detector = Detector(ZeroShotReader(word_lm, "assistant", fitted=score), DetectorSettings(block_tokens=64))
     together = list(detector.detect(TEXTS))
     for text, judged in zip(TEXTS, together, strict=True):
         block = torch.tensor(detector.read(text).ids)
         (statistics,) = detector.reader.statistics([block])
-        assert judged.energy == pytest.approx(float(score.terms(block, statistics).mean()), abs=1e-4)
+        wording = wording_of(word_lm.tokenizer, block, score.common)
+        assert judged.energy == pytest.approx(float(score.terms(statistics, wording).mean()), abs=1e-4)
     detector.save_pretrained(tmp_path)
     loaded = Detector.from_pretrained(tmp_path)
     assert loaded.reader.fitted == score
     assert [judged.energy for judged in loaded.detect(TEXTS)] == [judged.energy for judged in together]
 
 
-def test_the_score_of_an_assistants_words_is_for_the_lm_that_it_was_fitted_to(word_lm):
+def test_the_score_of_an_assistants_wording_is_for_the_lm_that_it_was_fitted_to(word_lm):
     with pytest.raises(LexergyError, match="is fitted to the default LM alone; leave out `--lm`"):
         ZeroShotReader(word_lm, "assistant")
     with pytest.raises(LexergyError, match="is fitted to the default LM alone"):
-        ZeroShotReader(word_lm, "assistant", another(word_lm), fitted(word_lm))
+        ZeroShotReader(word_lm, "assistant", another(word_lm), fitted())
 
 
 def test_bits_for_a_character_of_lms_with_other_tokens(word_lm, byte_lm):

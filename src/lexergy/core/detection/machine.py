@@ -23,6 +23,7 @@ from torch import Tensor
 from lexergy.core.detection.assistant import AssistantScore
 from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.sample import SampleScore
+from lexergy.core.detection.wording import Wording
 from lexergy.core.detection.zero_shot import TokenStatistics
 
 MACHINE = "machine"
@@ -38,13 +39,17 @@ class MachineScore:
     ratios: tuple[Calibration, Calibration]  # L of each kind, in the order of KINDS
     shares: tuple[float, float]  # pi
 
-    def terms(
-        self, ids: Tensor, tokens: TokenStatistics, habits: Sequence[float] = ()
-    ) -> Tensor:  # (L,), (L - 1,) each -> (L - 1,)
-        """Of the tokens but the first, which nothing predicts; the habits are those of the text."""
-        scores = [score.terms(ids, tokens, habits) for score in (self.assistant, self.sample)]
-        ratios = [ratio.log_odds(own, torch.tensor(len(ids))) for ratio, own in zip(self.ratios, scores, strict=True)]
+    def terms(self, tokens: TokenStatistics, wording: Wording) -> Tensor:  # (L - 1,) each -> (L - 1,)
+        """Of the tokens but the first, which nothing predicts; places of the wording are among these."""
+        scores = [score.terms(tokens, wording) for score in (self.assistant, self.sample)]
+        length = torch.tensor(len(tokens.log_prob) + 1)
+        ratios = [ratio.log_odds(own, length) for ratio, own in zip(self.ratios, scores, strict=True)]
         return mixed(torch.stack(ratios), self.shares)
+
+    @property
+    def common(self) -> frozenset[str]:
+        """The words that a wording has as they are."""
+        return self.assistant.common
 
 
 def mixed(terms: Tensor, shares: Sequence[float]) -> Tensor:  # (K, n), K -> (n,)

@@ -8,12 +8,13 @@ hardly likelier than people's text, but it is as likely as the predictions lead 
 Fast-DetectGPT's discrepancy is the sum of the first two (Bao et al. 2024), and `rank_tail` the last.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from lexergy.core.detection.wording import Wording
 from lexergy.core.detection.zero_shot import TokenStatistics, rank_tail
 
 SAMPLE = "sample"
@@ -38,10 +39,9 @@ class SampleScore:
 
     weights: tuple[float, ...]  # w, of MEASURES
     offset: float = 0.0
+    common: ClassVar[frozenset[str]] = frozenset()  # no word counts
 
-    def terms(
-        self, ids: Tensor, tokens: TokenStatistics, habits: Sequence[float] = ()
-    ) -> Tensor:  # (L,), (L - 1,) each -> (L - 1,)
-        """Of the tokens but the first, which nothing predicts; which tokens they are and the habits say nothing."""
+    def terms(self, tokens: TokenStatistics, wording: Wording | None = None) -> Tensor:  # (L - 1,) each -> (L - 1,)
+        """Of the tokens but the first, which nothing predicts; how the text is worded says nothing."""
         weights = torch.tensor(self.weights, dtype=torch.double)
         return (measures(tokens) * weights).sum(-1) + self.offset

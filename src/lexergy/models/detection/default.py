@@ -7,12 +7,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore, HabitWeights, WordWeights
+from lexergy.core.detection.assistant import ASSISTANT, MEASURES, AssistantScore
 from lexergy.core.detection.calibration import Calibration
 from lexergy.core.detection.machine import KINDS, MACHINE, MachineScore
 from lexergy.core.detection.sample import MEASURES as SAMPLE_MEASURES
 from lexergy.core.detection.sample import SAMPLE, SampleScore
 from lexergy.core.detection.two_writers import TwoWriters
+from lexergy.core.detection.wording import WordingWeights
 from lexergy.core.detection.zero_shot import BITS_RATIO
 from lexergy.data.detection.habits import Habits
 from lexergy.errors import LexergyError
@@ -50,7 +51,7 @@ def zero_shot_detector(lms: Sequence[str] = (LM,), scorer: str | None = None) ->
         raise LexergyError(f"{len(lms)} LMs are given; expected one, or two.")
     scorer = scorer or default_scorer(lms)
     first, *rest = (CausalLM.from_pretrained(lm) for lm in lms)
-    fitted = fitted_score(scorer, first) if scorer in FITTED and is_default(lms) else None
+    fitted = fitted_score(scorer) if scorer in FITTED and is_default(lms) else None
     reader = ZeroShotReader(first, scorer, rest[0] if rest else None, fitted)
     most = reader.most_tokens
     return Detector(
@@ -73,44 +74,44 @@ def known_people(scorer: str) -> PeopleTexts:
     )
 
 
-def fitted_score(scorer: str, lm: CausalLM) -> FittedScore:
+def fitted_score(scorer: str) -> FittedScore:
     """What was fitted to the default LM."""
-    by_name: dict[str, Callable[[CausalLM], FittedScore]] = {
+    by_name: dict[str, Callable[[], FittedScore]] = {
         ASSISTANT: assistant_score,
-        SAMPLE: lambda _: sample_score(),
+        SAMPLE: sample_score,
         MACHINE: machine_score,
     }
-    return by_name[scorer](lm)
+    return by_name[scorer]()
 
 
-def machine_score(lm: CausalLM) -> MachineScore:
+def machine_score() -> MachineScore:
     record = _fitted(MACHINE)
     ratios = [TypeAdapter(Calibration).validate_python(record["ratios"][kind]) for kind in KINDS]
     shares = [record["shares"][kind] for kind in KINDS]
-    return MachineScore(assistant_score(lm), sample_score(), (ratios[0], ratios[1]), (shares[0], shares[1]))
+    return MachineScore(assistant_score(), sample_score(), (ratios[0], ratios[1]), (shares[0], shares[1]))
 
 
 def sample_score() -> SampleScore:
     return SampleScore(tuple(_fitted(SAMPLE)["weights"][name] for name in SAMPLE_MEASURES))
 
 
-def assistant_score(lm: CausalLM) -> AssistantScore:
-    """Its words as the LM's tokens."""
+def assistant_score() -> AssistantScore:
     record = _fitted(ASSISTANT)
-    vocabulary = lm.need_tokenizer().get_vocab()
-    words = [(vocabulary[word], *own) for word, own in record["words"].items() if word in vocabulary]
-    tokens, weights, rates = zip(*words, strict=True) if words else ((), (), ())
+    wording = record["wording"]
+    weights, rarities = zip(*wording["phrases"].values(), strict=True)
     return AssistantScore(
         means=tuple(record["means"][name] for name in MEASURES),
         deviations=tuple(record["deviations"][name] for name in MEASURES),
-        words=WordWeights(tokens, weights, rates),
+        wording=WordingWeights(
+            phrases=tuple(wording["phrases"]),
+            weights=weights,
+            rarities=rarities,
+            habits=tuple(wording["habits"][name] for name in Habits._fields),
+            mean=wording["mean"],
+            deviation=wording["deviation"],
+        ),
         share=record["share"],
         floor=record["floor"],
-        habits=HabitWeights(
-            weights=tuple(record["habits"]["weights"][name] for name in Habits._fields),
-            mean=record["habits"]["mean"],
-            deviation=record["habits"]["deviation"],
-        ),
     )
 
 
@@ -137,7 +138,7 @@ def fitted_to(scorer: str) -> str | None:
 def numbers_file(scorer: str) -> str:
     """What a score was fitted with.
 
-    `benchmarks/assistant_words.py` writes assistant.json, `benchmarks/detector_mixture.py` the other two.
+    `benchmarks/assistant_wording.py` writes assistant.json, `benchmarks/detector_mixture.py` the other two.
     """
     return f"{scorer}.json"
 

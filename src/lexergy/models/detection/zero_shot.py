@@ -16,7 +16,6 @@ from lexergy.core.detection.machine import MACHINE, MachineScore
 from lexergy.core.detection.sample import SAMPLE, SampleScore
 from lexergy.core.detection.zero_shot import BITS_RATIO, SCORERS, TokenStatistics, bits_ratio, cross_moments
 from lexergy.core.vocabulary import summarise
-from lexergy.data.detection.habits import Habits, habits_of
 from lexergy.errors import LexergyError
 from lexergy.files import atomic_write_json, read_json, reading
 from lexergy.models.causal.lm import CausalLM
@@ -24,6 +23,7 @@ from lexergy.models.causal.log_probs import rows_at_once
 from lexergy.models.causal.row_logits import whole_row_logits
 from lexergy.models.causal.state_features import token_statistics
 from lexergy.models.detection.readers import TokenisedText, tokenise, with_first
+from lexergy.models.detection.wording import wording_of
 from lexergy.models.loading.devices import tokens_at_once
 from lexergy.recipes.sections.runtime import Precision
 
@@ -81,8 +81,9 @@ class ZeroShotReader:
             yield from map(with_first, self._bits_ratios(blocks, statistics))
             return
         if self.fitted is not None:
+            tokenizer = self.lm.need_tokenizer()
             for block, own in zip(blocks, statistics, strict=True):
-                yield with_first(self.fitted.terms(block, own, self._habits(block)))
+                yield with_first(self.fitted.terms(own, wording_of(tokenizer, block, self.fitted.common)))
             return
         yield from (with_first(SCORERS[self.scorer](own)) for own in statistics)
 
@@ -116,9 +117,6 @@ class ZeroShotReader:
             columns = torch.stack((log_prob, expected, variance, log_rank), -1)  # (b C, 4)
             parts.append(columns.unflatten(0, (len(few), -1)))
         return torch.cat(parts)
-
-    def _habits(self, block: Tensor) -> Habits:
-        return habits_of(str(self.lm.need_tokenizer().decode(block)), len(block))
 
     def _bits_ratios(self, blocks: Sequence[Tensor], statistics: Sequence[TokenStatistics]) -> Iterator[Tensor]:
         assert self.second is not None

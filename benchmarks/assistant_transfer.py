@@ -13,8 +13,9 @@ comes from; of ours, without the kind and the people's corpus. The score `sample
 TF-IDF is fitted without collection and people's source, but with the maker's other texts. Of the last samples of
 GPT-2 XL and OPT-2.7B nothing of either LM and no news of the BBC is fitted on. `shipped` is a score as it
 is, which has seen other texts of these collections but `today`. What a score is worth and the share of samples stay as
-they are: none of these rows has a part in them but Glimpse's and L2R's (`detector_mixture.py`). Intervals are by
-bootstrap over texts, those of a file drawn alike in all rows that it is in.
+they are: none of these rows has a part in them but Glimpse's and L2R's (`detector_mixture.py`). What a wording is was
+chosen with half of the rows in view, each left out of its own fit. Intervals are by bootstrap over texts, those of a
+file drawn alike in all rows that it is in.
 """
 
 import argparse

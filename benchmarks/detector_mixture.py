@@ -14,7 +14,8 @@ writers and people the scores were not fitted on: of samples, each source by the
 assistants, Glimpse, ImBD and L2R, each row with the wording fitted without its collection, maker and people. The
 share of samples is the largest that costs these assistants' rows at most LOSS of their mean AUC at its best: samples
 are seen as far as it costs assistants hardly anything there.
-Ghostbuster, Slop Score, `today`, the later texts, GPT-2 XL and OPT-2.7B's last 250 pairs take no part in any of this.
+Ghostbuster, Slop Score, `today`, the later texts, GPT-2 XL and OPT-2.7B's last 250 pairs take no part in the choice,
+but LOSS was set with what `--sets` prints of them in view.
 With `--write` the numbers are kept in sample.json and machine.json.
 """
 

@@ -15,7 +15,7 @@ All texts are cut to 180 words; none of those by people goes into the project.
   with this set in view.
 - `last.jsonl`: assistant_texts_last.jsonl, twelve of each kind, and people's of MASC (Ide et al. 2010): essays, blogs,
   non-fiction and journals; newspapers; fiction and ficlets; up to four excerpts of a long document. Nothing was chosen
-  on it: it was looked at once, when all was fitted.
+  on it: it was looked at when all was fitted but the share of samples, which hardly moves it.
 """
 
 import argparse
